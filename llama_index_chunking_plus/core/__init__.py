@@ -1,0 +1,1 @@
+"""Text in, character spans out. Nothing in here knows LlamaIndex."""

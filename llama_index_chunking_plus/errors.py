@@ -1,0 +1,46 @@
+"""What this package raises.
+
+ChunkingPlusError
+├── OptionError (ValueError)          a wrong option: value, limit and remedy
+├── MissingExtraError (ImportError)   an optional dependency is absent: the exact pip line
+├── EmbeddingError (RuntimeError)     the embedding model failed or answered nonsense
+├── StoreMismatchError (ValueError)   a store was made with another parser or model
+└── InputFileError (ValueError)       a file cannot be read: its name and why
+"""
+
+from __future__ import annotations
+
+
+class ChunkingPlusError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class OptionError(ChunkingPlusError, ValueError):
+    """An option is out of range; the message names value, limit and remedy."""
+
+
+class EmbeddingError(ChunkingPlusError, RuntimeError):
+    """The embedding model failed, or answered with vectors that cannot be used."""
+
+
+class StoreMismatchError(ChunkingPlusError, ValueError):
+    """A store was made with another parser or embedding model than the one in use."""
+
+
+class InputFileError(ChunkingPlusError, ValueError):
+    """A file cannot be read; the message names the file and the reason."""
+
+
+class MissingExtraError(ChunkingPlusError, ImportError):
+    """An optional dependency is not installed; the message carries the pip line that installs it."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        self.package = package
+        self.extra = extra
+        super().__init__(
+            f"{package} is not installed; it comes with the extra {extra!r}: "
+            f"pip install 'llama-index-chunking-plus[{extra}]'"
+        )
+
+    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
+        return type(self), (self.package, self.extra)
