@@ -5,6 +5,7 @@ ChunkingPlusError
 ├── MissingExtraError (ImportError)   an optional dependency is absent: the exact pip line
 ├── EmbeddingError (RuntimeError)     the embedding model failed or answered nonsense
 ├── StoreMismatchError (ValueError)   a store was made with another parser or model
+├── StoreBusyError (RuntimeError)     another process is writing to the same directory
 └── InputFileError (ValueError)       a file cannot be read: its name and why
 """
 
@@ -27,6 +28,10 @@ class StoreMismatchError(ChunkingPlusError, ValueError):
     """A store was made with another parser or embedding model than the one in use."""
 
 
+class StoreBusyError(ChunkingPlusError, RuntimeError):
+    """Another process, or another call in this one, is writing to the same directory."""
+
+
 class InputFileError(ChunkingPlusError, ValueError):
     """A file cannot be read; the message names the file and the reason."""
 
@@ -44,3 +49,7 @@ class MissingExtraError(ChunkingPlusError, ImportError):
 
     def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
         return type(self), (self.package, self.extra)
+
+
+class ChunkingPlusWarning(UserWarning):
+    """A documented fallback was taken; the message says what happened and what to do."""

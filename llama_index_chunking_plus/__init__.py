@@ -1,0 +1,1 @@
+"""Chunking for LlamaIndex that keeps Chinese and mixed Chinese-English answers whole."""

@@ -1,0 +1,237 @@
+"""How large is a piece of text? Characters, tokens of a byte-pair encoding, or whatever a callable counts.
+
+A sizer knows the unit; its ruler knows one text. A ruler reads the text once and then answers for any piece of it, so
+that cutting a document into chunks costs one pass of the tokenizer however many sizes are tried:
+
+    sizer.size(text)                  the exact size of a string
+    ruler.marks(positions)            sizes up to many positions at once, for packing
+    ruler.reach(start, limit)         how far a piece can go
+    ruler.fits(start, end, limit)     exact: the same answer as sizer.size(text[start:end]) <= limit
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_BLOCK_CHARS = 200_000
+
+
+class Marks(NamedTuple):
+    """Sizes up to each of many positions: units begun before it, and units ended by it.
+
+    The piece between positions ``i`` and ``j`` touches ``begun[j] - ended[i]`` units; the two lists differ only where a
+    position falls inside a unit.
+    """
+
+    begun: list[int]
+    ended: list[int]
+
+
+class Ruler(Protocol):
+    """Measures pieces of one text."""
+
+    def marks(self, positions: Sequence[int]) -> Marks:
+        """Sizes of the text up to each of the ascending ``positions``."""
+        ...
+
+    def reach(self, start: int, limit: int) -> int:
+        """The furthest end, beyond ``start``, of a piece of about ``limit``."""
+        ...
+
+    def fits(self, start: int, end: int, limit: int) -> bool:
+        """Whether the piece, encoded by itself, is at most ``limit``."""
+        ...
+
+
+class Sizer(Protocol):
+    """A unit of size."""
+
+    def size(self, text: str) -> int:
+        """The size of ``text``."""
+        ...
+
+    def ruler(self, text: str) -> Ruler:
+        """What answers for the pieces of ``text``."""
+        ...
+
+
+@dataclass(frozen=True)
+class CharacterSizer:
+    """Sizes in characters (code points).
+
+    Example:
+        >>> CharacterSizer().size("你好。")
+        3
+    """
+
+    def size(self, text: str) -> int:
+        """The number of code points."""
+        return len(text)
+
+    def ruler(self, text: str) -> Ruler:
+        """A ruler on which every position is its own mark."""
+        return _CharacterRuler(len(text))
+
+
+@dataclass(frozen=True)
+class _CharacterRuler:
+    length: int
+
+    def marks(self, positions: Sequence[int]) -> Marks:
+        return Marks(list(positions), list(positions))
+
+    def reach(self, start: int, limit: int) -> int:
+        return min(self.length, start + limit)
+
+    def fits(self, start: int, end: int, limit: int) -> bool:
+        return end - start <= limit
+
+
+@dataclass(frozen=True, eq=False)
+class BytePairSizer:
+    """Sizes in tokens of a byte-pair encoding, from one pass over the text.
+
+    Args:
+        encode: text to token ids.
+        token_bytes: the length in bytes of each token id, shape ``(n_vocabulary,)``.
+    """
+
+    encode: Callable[[str], Sequence[int] | NDArray[Any]]
+    token_bytes: NDArray[np.int32]
+
+    def size(self, text: str) -> int:
+        """The number of tokens; a lone surrogate counts as the replacement character."""
+        return len(self.encode(_SURROGATES.sub("\ufffd", text)))
+
+    def ruler(self, text: str) -> Ruler:
+        """A ruler that knows where every token of ``text`` ends."""
+        return _BytePairRuler(self, text)
+
+
+class _BytePairRuler:
+    """Tokens of the whole text stand for the tokens of its pieces.
+
+    A piece cut at token borders is encoded as it was inside the text, but for rare effects of the encoder's word
+    pattern at its two ends. So the count is taken as exact when the piece ends in whole tokens and stays below the limit by
+    more than `_MARGIN`; else the piece itself is encoded.
+    """
+
+    _MARGIN = 1
+
+    def __init__(self, sizer: BytePairSizer, text: str) -> None:
+        self._sizer = sizer
+        self._text = _SURROGATES.sub("\ufffd", text)
+        self._byte_at = _byte_offsets(self._text)
+        self._token_ends = self._encode()
+
+    def _encode(self) -> NDArray[np.int64]:
+        parts = [self._sizer.encode(block) for block in _blocks(self._text)]
+        tokens = np.concatenate([np.asarray(part, dtype=np.int64) for part in parts]) if parts else np.empty(0, np.int64)
+        return np.cumsum(self._sizer.token_bytes[tokens], dtype=np.int64)
+
+    def marks(self, positions: Sequence[int]) -> Marks:
+        at = self._byte_at[np.asarray(positions, dtype=np.int64)]
+        ended = np.searchsorted(self._token_ends, at, side="right")
+        return Marks((ended + self._is_inside_token(ended, at)).tolist(), ended.tolist())
+
+    def _is_inside_token(self, ended: NDArray[np.int64], at: NDArray[np.int64]) -> NDArray[np.bool_]:
+        last_end = np.where(ended > 0, self._token_ends[ended - 1], 0) if len(self._token_ends) else np.zeros_like(at)
+        return last_end < at
+
+    def reach(self, start: int, limit: int) -> int:
+        ended = int(np.searchsorted(self._token_ends, self._byte_at[start], side="right"))
+        if ended + limit >= len(self._token_ends):
+            return len(self._text)
+        end = int(np.searchsorted(self._byte_at, self._token_ends[ended + limit - 1], side="right")) - 1
+        return max(end, start + 1)
+
+    def fits(self, start: int, end: int, limit: int) -> bool:
+        begun, ended = self.marks((start, end))
+        touched = begun[1] - ended[0]
+        if touched > 2 * limit + 2:
+            return False
+        clean = begun == ended
+        if clean and touched + self._MARGIN <= limit:
+            return True
+        return len(self._sizer.encode(self._text[start:end])) <= limit
+
+
+def _byte_offsets(text: str) -> NDArray[np.int64]:
+    """The UTF-8 offset of each character and of the end, shape ``(len(text) + 1,)``; no surrogates in ``text``."""
+    encoded = np.frombuffer(text.encode(), dtype=np.uint8)
+    return np.append(np.flatnonzero((encoded & 0xC0) != 0x80), len(encoded))  # noqa: PLR2004  UTF-8 continuation bytes
+
+
+def _blocks(text: str) -> list[str]:
+    """The text in blocks that an encoder takes in linear time, cut at line starts where there are any."""
+    ends = []
+    start = 0
+    while start + _BLOCK_CHARS < len(text):
+        line_start = text.rfind("\n", start + _BLOCK_CHARS // 2, start + _BLOCK_CHARS) + 1
+        start = line_start or start + _BLOCK_CHARS
+        ends.append(start)
+    bounds = [0, *ends, len(text)]
+    return [text[a:b] for a, b in zip(bounds, bounds[1:], strict=False) if b > a]
+
+
+@dataclass(frozen=True)
+class CallableSizer:
+    """Sizes by any callable that returns a number, or something with a length (token ids).
+
+    Args:
+        counter: text to a size; called about twice per character of a document in all.
+    """
+
+    counter: Callable[[str], Any]
+
+    def size(self, text: str) -> int:
+        """What the callable counts in ``text``."""
+        counted = self.counter(text)
+        return counted if isinstance(counted, int) else len(counted)
+
+    def ruler(self, text: str) -> Ruler:
+        """A ruler that estimates by small pieces and decides by the callable."""
+        return _CallableRuler(self, text)
+
+
+class _CallableRuler:
+    """Pieces of a fixed width are counted once; what lies between is interpolated, and every decision is exact."""
+
+    _PIECE_CHARS = 128
+
+    def __init__(self, sizer: CallableSizer, text: str) -> None:
+        self._sizer = sizer
+        self._text = text
+        overhead = sizer.size("")  # markers that the callable adds to every text
+        starts = range(0, len(text), self._PIECE_CHARS)
+        sizes = (max(0, sizer.size(text[s : s + self._PIECE_CHARS]) - overhead) for s in starts)
+        self._overhead = overhead
+        self._sizes = list(accumulate(sizes, initial=0))
+        self._ends = [*starts, len(text)]
+
+    def marks(self, positions: Sequence[int]) -> Marks:
+        sizes = np.interp(np.asarray(positions, dtype=float), self._ends, self._sizes).round().astype(int).tolist()
+        return Marks([size + self._overhead for size in sizes], sizes)
+
+    def reach(self, start: int, limit: int) -> int:
+        target = float(np.interp(start, self._ends, self._sizes)) + max(1, limit - self._overhead)
+        if target >= self._sizes[-1]:
+            return len(self._text)
+        piece = bisect_right(self._sizes, target) - 1
+        share = (target - self._sizes[piece]) / (self._sizes[piece + 1] - self._sizes[piece])
+        return max(start + 1, int(self._ends[piece] + share * (self._ends[piece + 1] - self._ends[piece])))
+
+    def fits(self, start: int, end: int, limit: int) -> bool:
+        begun, ended = self.marks((start, end))
+        if begun[1] - ended[0] > 2 * limit + self._PIECE_CHARS:
+            return False
+        return self._sizer.size(self._text[start:end]) <= limit

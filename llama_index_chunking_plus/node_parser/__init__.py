@@ -1,0 +1,8 @@
+"""LlamaIndex node parsers; one file a parser, `base` makes the nodes of all."""
+
+from llama_index_chunking_plus.node_parser.base import SpanNodeParser
+from llama_index_chunking_plus.node_parser.hybrid import HybridNodeParser
+from llama_index_chunking_plus.node_parser.semantic import SemanticNodeParser
+from llama_index_chunking_plus.node_parser.sliding import SlidingWindowNodeParser
+
+__all__ = ["HybridNodeParser", "SemanticNodeParser", "SlidingWindowNodeParser", "SpanNodeParser"]

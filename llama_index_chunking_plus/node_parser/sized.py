@@ -1,0 +1,89 @@
+"""Options that every parser shares which measures text: the unit, the sentences, and what must not be cut."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from llama_index.core.bridge.pydantic import Field, field_serializer, field_validator, model_validator
+from llama_index.core.schema import MetadataMode
+from typing_extensions import Self
+
+from llama_index_chunking_plus.core.packing import Units, units_that_fit
+from llama_index_chunking_plus.core.sentences import ChineseSentenceTokenizer
+from llama_index_chunking_plus.core.sizing import Sizer
+from llama_index_chunking_plus.core.words import Vocabulary
+from llama_index_chunking_plus.node_parser.base import Source, SpanNodeParser
+from llama_index_chunking_plus.node_parser.tokenizers import (
+    Tokenizer,
+    check_tokenizer,
+    portable_tokenizer,
+    resolve_sizer,
+    tokenizer_specification,
+)
+
+MIN_CHUNK_SIZE = 4  # one character may be four tokens of a byte-pair encoding
+
+
+class SizedNodeParser(SpanNodeParser):
+    """Base of the parsers that keep a size.
+
+    Args:
+        unit: "tokens" or "chars" (code points): what all sizes of the parser are counted in.
+        tokenizer: counts tokens; None is LlamaIndex's global tokenizer. A callable from text to token ids or to a number,
+            "tiktoken:<encoding>" or "import:<module>:<name>". Has no effect with unit="chars".
+        sentence_tokenizer: finds the sentences that chunks are made of.
+        protected_terms: strings that are not cut while they fit.
+        user_dictionary: path of a jieba dictionary; its words are not cut while they fit.
+    """
+
+    unit: Literal["tokens", "chars"] = Field(default="tokens", frozen=True, description="What sizes are counted in.")
+    tokenizer: Tokenizer = Field(default=None, frozen=True, description="Counts tokens; None: LlamaIndex's global one.")
+    sentence_tokenizer: ChineseSentenceTokenizer = Field(
+        default_factory=ChineseSentenceTokenizer, frozen=True, description="Finds the sentences."
+    )
+    protected_terms: tuple[str, ...] = Field(default=(), frozen=True, description="Strings not cut while they fit.")
+    user_dictionary: str | None = Field(default=None, frozen=True, description="Path of a jieba dictionary.")
+
+    @field_validator("tokenizer", mode="before")
+    @classmethod
+    def _check_tokenizer(cls, value: Any) -> Any:
+        return check_tokenizer(value)
+
+    @field_serializer("tokenizer")
+    def _dump_tokenizer(self, value: Tokenizer) -> str:
+        return tokenizer_specification(value)
+
+    @model_validator(mode="after")
+    def _check_vocabulary(self) -> Self:
+        _ = self._vocabulary
+        return self
+
+    def __getstate__(self) -> dict[Any, Any]:
+        state = super().__getstate__()
+        if self.unit == "tokens":
+            state["__dict__"]["tokenizer"] = portable_tokenizer(self.tokenizer)
+        return state
+
+    @property
+    def _sizer(self) -> Sizer:
+        return resolve_sizer(self.unit, self.tokenizer)
+
+    @property
+    def _vocabulary(self) -> Vocabulary:
+        return Vocabulary(self.protected_terms, self.user_dictionary)
+
+    def _units(self, text: str, limit: int) -> Units:
+        """The sentences of ``text``, those above ``limit`` cut up."""
+        return units_that_fit(text, self._ends(text), self._sizer.ruler(text), limit, self._vocabulary)
+
+    def _ends(self, text: str) -> list[int]:
+        """Where a chunk may end."""
+        return self.sentence_tokenizer.ends(text)
+
+    def _metadata_size(self, source: Source) -> int:
+        """What the metadata adds to a chunk, counted as LlamaIndex's splitters do: the longer of the two that are shown."""
+        if not self.include_metadata:
+            return 0
+        shown = (source.node.get_metadata_str(mode) for mode in (MetadataMode.EMBED, MetadataMode.LLM))
+        longest = max(shown, key=len)
+        return self._sizer.size(longest) if longest else 0

@@ -1,0 +1,21 @@
+"""Rows, documents and parents across the stores that LlamaIndex knows."""
+
+from llama_index_chunking_plus.storage.stores import (
+    StoreFacts,
+    can_list,
+    delete_document_rows,
+    delete_rows,
+    max_batch_size,
+    rows_by_document,
+    vector_dimension,
+)
+
+__all__ = [
+    "StoreFacts",
+    "can_list",
+    "delete_document_rows",
+    "delete_rows",
+    "max_batch_size",
+    "rows_by_document",
+    "vector_dimension",
+]

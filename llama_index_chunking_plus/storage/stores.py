@@ -1,0 +1,183 @@
+"""What each kind of vector store can take and tell, in one table.
+
+LlamaIndex's own interface can neither say how many rows a store takes at once nor which rows it holds. Both decide
+whether an ingestion can be trusted, so they stand here, one entry per store. A store without an entry works too: it gets
+small batches, and nobody can check what it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from llama_index.core.vector_stores.types import BasePydanticVectorStore
+
+DEFAULT_BATCH_SIZE = 1_000
+_PAGE = 5_000  # rows asked for at once
+_FEW_DOCUMENTS = 16  # up to here one query per document is cheaper than the list of all rows
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class StoreFacts:
+    """What one kind of store can take and tell; every function gets the vector store as its first argument.
+
+    Args:
+        max_batch_size: how many rows it takes in one call.
+        row_ids: the ids of all its rows.
+        owners: the document id of each of the given rows.
+        document_row_ids: the ids of one document's rows.
+        dimension: the length of its vectors, None if it takes any.
+    """
+
+    max_batch_size: Callable[[Any], int]
+    row_ids: Callable[[Any], list[str]]
+    owners: Callable[[Any, Sequence[str]], dict[str, str]]
+    document_row_ids: Callable[[Any, str], list[str]]
+    dimension: Callable[[Any], int | None]
+
+
+def max_batch_size(vector_store: BasePydanticVectorStore) -> int:
+    """How many rows the store takes in one call; 1,000 for a store that is not in the table."""
+    facts = _facts(vector_store)
+    return facts.max_batch_size(vector_store) if facts else DEFAULT_BATCH_SIZE
+
+
+def can_list(vector_store: BasePydanticVectorStore) -> bool:
+    """Whether the store can tell which rows it holds; if not, nobody can check it for missing or stale rows."""
+    return _facts(vector_store) is not None
+
+
+def vector_dimension(vector_store: BasePydanticVectorStore) -> int | None:
+    """The only length of vectors that the store still takes; None if it takes any, or if that is not known."""
+    facts = _facts(vector_store)
+    return facts.dimension(vector_store) if facts else None
+
+
+def rows_by_document(
+    vector_store: BasePydanticVectorStore, document_ids: Sequence[str], known_owners: Mapping[str, str] | None = None
+) -> dict[str, list[str]] | None:
+    """The row ids that the store holds for each of the documents; None if it cannot list its rows.
+
+    Args:
+        document_ids: the documents asked for; each is a key of the result.
+        known_owners: document id by row id, as far as known; spares reading the metadata of these rows.
+
+    Example:
+        >>> from llama_index.core.schema import TextNode, RelatedNodeInfo, NodeRelationship
+        >>> from llama_index.core.vector_stores import SimpleVectorStore
+        >>> store = SimpleVectorStore()
+        >>> source = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="a")}
+        >>> store.add([TextNode(id_="a-0", text="x", embedding=[1.0], relationships=source)])
+        ['a-0']
+        >>> rows_by_document(store, ["a", "b"])
+        {'a': ['a-0'], 'b': []}
+    """
+    facts = _facts(vector_store)
+    if facts is None:
+        return None
+    if len(document_ids) <= _FEW_DOCUMENTS:
+        return {document_id: facts.document_row_ids(vector_store, document_id) for document_id in document_ids}
+    rows: dict[str, list[str]] = {document_id: [] for document_id in document_ids}
+    for row_id, document_id in _owners_of_all(vector_store, facts, known_owners or {}):
+        if document_id in rows:
+            rows[document_id].append(row_id)
+    return rows
+
+
+def delete_rows(vector_store: BasePydanticVectorStore, row_ids: Sequence[str]) -> None:
+    """Delete these rows, in batches that the store takes."""
+    for page in pages(row_ids, max_batch_size(vector_store)):
+        vector_store.delete_nodes(list(page))
+
+
+def delete_document_rows(vector_store: BasePydanticVectorStore, document_id: str) -> None:
+    """Delete all rows of one document, whether the store can list them or not."""
+    rows = rows_by_document(vector_store, [document_id])
+    if rows is None:
+        vector_store.delete(document_id)
+    else:
+        delete_rows(vector_store, rows[document_id])
+
+
+def pages(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """The items in order, at most ``size`` at a time."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def _owners_of_all(
+    vector_store: BasePydanticVectorStore, facts: StoreFacts, known_owners: Mapping[str, str]
+) -> Iterable[tuple[str, str]]:
+    row_ids = facts.row_ids(vector_store)
+    strangers = [row_id for row_id in row_ids if row_id not in known_owners]
+    owners = {**known_owners, **facts.owners(vector_store, strangers)}
+    return ((row_id, owners.get(row_id, "")) for row_id in row_ids)
+
+
+# --- Chroma: its client knows the limit (the adapter's constant is larger); an empty collection keeps its dimension ---
+
+
+def _chroma_max_batch_size(store: Any) -> int:
+    client = getattr(store.client, "_client", None)
+    limit = getattr(client, "get_max_batch_size", None)
+    return int(limit()) if limit else DEFAULT_BATCH_SIZE
+
+
+def _chroma_ids(store: Any, where: dict[str, str] | None) -> list[str]:
+    ids: list[str] = []
+    while True:
+        page = store.client.get(where=where, include=[], limit=_PAGE, offset=len(ids))["ids"]
+        ids.extend(page)
+        if len(page) < _PAGE:
+            return ids
+
+
+def _chroma_owners(store: Any, row_ids: Sequence[str]) -> dict[str, str]:
+    owners: dict[str, str] = {}
+    for page in pages(row_ids, _PAGE):
+        found = store.client.get(ids=list(page), include=["metadatas"])
+        for row_id, metadata in zip(found["ids"], found["metadatas"], strict=True):
+            owners[row_id] = str((metadata or {}).get("document_id", ""))
+    return owners
+
+
+def _chroma_dimension(store: Any) -> int | None:
+    embeddings = store.client.get(limit=1, include=["embeddings"])["embeddings"]
+    return len(embeddings[0]) if len(embeddings) else None
+
+
+# --- LlamaIndex's in-memory store ---
+
+
+def _simple_owners(store: Any, row_ids: Sequence[str]) -> dict[str, str]:
+    owners = store.data.text_id_to_ref_doc_id
+    return {row_id: owners[row_id] for row_id in row_ids}
+
+
+def _simple_document_row_ids(store: Any, document_id: str) -> list[str]:
+    return [row_id for row_id, owner in store.data.text_id_to_ref_doc_id.items() if owner == document_id]
+
+
+_FACTS: dict[str, StoreFacts] = {
+    "ChromaVectorStore": StoreFacts(
+        max_batch_size=_chroma_max_batch_size,
+        row_ids=lambda store: _chroma_ids(store, None),
+        owners=_chroma_owners,
+        document_row_ids=lambda store, document_id: _chroma_ids(store, {"document_id": document_id}),
+        dimension=_chroma_dimension,
+    ),
+    "SimpleVectorStore": StoreFacts(
+        max_batch_size=lambda _: 10_000,
+        row_ids=lambda store: list(store.data.text_id_to_ref_doc_id),
+        owners=_simple_owners,
+        document_row_ids=_simple_document_row_ids,
+        dimension=lambda _: None,
+    ),
+}
+
+
+def _facts(vector_store: BasePydanticVectorStore) -> StoreFacts | None:
+    return _FACTS.get(vector_store.class_name())

@@ -1,0 +1,53 @@
+"""Foreign chunks are found again in order; what is not in the text is said not to be."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llama_index_chunking_plus.core.align import align
+from llama_index_chunking_plus.core.spans import Span
+
+
+def slices(text: str, chunks: list[str]) -> list[str | None]:
+    return [span and span.of(text) for span in align(text, chunks)]
+
+
+@given(st.lists(st.text(alphabet="甲乙 。\n", min_size=1, max_size=6), max_size=12))
+def test_a_partition_comes_back_as_itself(chunks: list[str]) -> None:
+    text, cursor = "".join(chunks), 0
+    for span, chunk in zip(align(text, chunks), chunks, strict=True):
+        if chunk.strip():
+            assert span is not None
+            assert "".join(span.of(text).split()) == "".join(chunk.split())
+            assert span.start >= cursor
+            cursor = span.start
+        else:
+            assert span is None
+
+
+def test_repeated_text_is_placed_in_order() -> None:
+    assert align("好的。好的。走。", ["好的。", "好的。", "走。"]) == [Span(0, 3), Span(3, 6), Span(6, 8)]
+
+
+def test_overlapping_chunks_are_placed_behind_the_start_of_the_one_before() -> None:
+    assert align("甲乙丙丁戊", ["甲乙丙", "乙丙丁", "丁戊"]) == [Span(0, 3), Span(1, 4), Span(3, 5)]
+
+
+def test_white_space_may_differ() -> None:
+    text = "第一行。\n\n  第二 行。\u3000末。"
+    assert slices(text, ["第一行。 第二行。", "末。"]) == ["第一行。\n\n  第二 行。", "末。"]
+
+
+def test_white_space_that_the_chunk_really_has_is_kept() -> None:
+    assert slices("甲。\n\n乙。\n", ["甲。\n\n", "乙。\n"]) == ["甲。\n\n", "乙。\n"]
+
+
+def test_an_altered_chunk_is_lost_alone() -> None:
+    assert slices("甲甲。乙乙。丙丙。", ["甲甲。", "XX。", "丙丙。"]) == ["甲甲。", None, "丙丙。"]
+
+
+def test_nothing_is_found_in_nothing() -> None:
+    assert align("", ["甲"]) == [None]
+    assert align("甲", []) == []
+    assert align(" \n", [" "]) == [None]
