@@ -1,1 +1,89 @@
-"""Chunking for LlamaIndex that keeps Chinese and mixed Chinese-English answers whole."""
+"""Chunking for LlamaIndex that keeps Chinese and mixed Chinese-English answers whole.
+
+What is searched and what is returned need not be the same thing. Names are loaded when they are first used: importing
+the package, or the sentence tokenizer, does not import LlamaIndex.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from llama_index_chunking_plus.core.sentences import ChineseSentenceTokenizer, chinese_sentence_tokenizer
+    from llama_index_chunking_plus.core.spans import Span
+    from llama_index_chunking_plus.embeddings import OfflineEmbedding
+    from llama_index_chunking_plus.errors import (
+        ChunkingPlusError,
+        ChunkingPlusWarning,
+        EmbeddingError,
+        InputFileError,
+        MissingExtraError,
+        OptionError,
+        StoreMismatchError,
+    )
+    from llama_index_chunking_plus.ingestion import SyncReport, async_sync_documents, sync_documents
+    from llama_index_chunking_plus.node_parser import (
+        HybridNodeParser,
+        SemanticNodeParser,
+        SlidingWindowNodeParser,
+        SpanNodeParser,
+    )
+
+try:
+    __version__ = version("llama-index-chunking-plus")
+except PackageNotFoundError:  # a source tree that was never installed
+    __version__ = "0.0.0"
+
+_HOMES = {
+    "core.sentences": ("ChineseSentenceTokenizer", "chinese_sentence_tokenizer"),
+    "core.spans": ("Span",),
+    "embeddings": ("OfflineEmbedding",),
+    "errors": (
+        "ChunkingPlusError",
+        "ChunkingPlusWarning",
+        "EmbeddingError",
+        "InputFileError",
+        "MissingExtraError",
+        "OptionError",
+        "StoreMismatchError",
+    ),
+    "ingestion": ("SyncReport", "async_sync_documents", "sync_documents"),
+    "node_parser": ("HybridNodeParser", "SemanticNodeParser", "SlidingWindowNodeParser", "SpanNodeParser"),
+}
+_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [  # noqa: RUF022  sorted, and pinned by a test
+    "ChineseSentenceTokenizer",
+    "ChunkingPlusError",
+    "ChunkingPlusWarning",
+    "EmbeddingError",
+    "HybridNodeParser",
+    "InputFileError",
+    "MissingExtraError",
+    "OfflineEmbedding",
+    "OptionError",
+    "SemanticNodeParser",
+    "SlidingWindowNodeParser",
+    "Span",
+    "SpanNodeParser",
+    "StoreMismatchError",
+    "SyncReport",
+    "async_sync_documents",
+    "chinese_sentence_tokenizer",
+    "sync_documents",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the module behind a public name when the name is first asked for."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

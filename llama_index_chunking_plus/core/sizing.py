@@ -25,6 +25,11 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 _BLOCK_CHARS = 200_000
 
 
+def replace_surrogates(text: str) -> str:
+    """The text with every lone surrogate as the replacement character; all positions stay."""
+    return _SURROGATES.sub("\ufffd", text)
+
+
 class Marks(NamedTuple):
     """Sizes up to each of many positions: units begun before it, and units ended by it.
 
@@ -110,7 +115,7 @@ class BytePairSizer:
 
     def size(self, text: str) -> int:
         """The number of tokens; a lone surrogate counts as the replacement character."""
-        return len(self.encode(_SURROGATES.sub("\ufffd", text)))
+        return len(self.encode(replace_surrogates(text)))
 
     def ruler(self, text: str) -> Ruler:
         """A ruler that knows where every token of ``text`` ends."""
@@ -129,7 +134,7 @@ class _BytePairRuler:
 
     def __init__(self, sizer: BytePairSizer, text: str) -> None:
         self._sizer = sizer
-        self._text = _SURROGATES.sub("\ufffd", text)
+        self._text = replace_surrogates(text)
         self._byte_at = _byte_offsets(self._text)
         self._token_ends = self._encode()
 

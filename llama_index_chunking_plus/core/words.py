@@ -65,11 +65,16 @@ class Vocabulary:
         return any(mark in term[:-1] for term in _protected(self) for mark in marks)
 
     def last_word_end(self, text: str, start: int, stop: int) -> int | None:
-        """The last end of a word in ``(start, stop]``, judged from the text around ``stop``."""
+        """The last end of a word in ``(start, stop]``, judged from the text around ``stop``.
+
+        Numbers, addresses and names in ASCII count as one word up to the next space, unless there is no other end.
+        """
         begin = max(start, stop - _CONTEXT_CHARS)
         around = text[begin : stop + _CONTEXT_CHARS]
         ends = [end for end in _word_ends(around, self.user_dictionary) if begin + end <= stop and end < len(around)]
-        return begin + ends[-1] if ends else None
+        outer = [end for end in ends if not (_is_ink(around[end - 1]) and _is_ink(around[end]))]
+        best = outer or ends
+        return begin + best[-1] if best else None
 
 
 def last_character_end(text: str, start: int, stop: int) -> int:
@@ -119,6 +124,10 @@ def _dictionary_words(path: str | None) -> Iterator[str]:
     for line in Path(path).read_text(encoding="utf-8-sig").splitlines():
         if line.strip():
             yield line.split()[0]
+
+
+def _is_ink(character: str) -> bool:
+    return "!" <= character <= "~"
 
 
 def _word_ends(text: str, user_dictionary: str | None) -> list[int]:

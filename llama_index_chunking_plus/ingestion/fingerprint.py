@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence, Set
-from enum import Enum
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Any
 
@@ -22,10 +22,9 @@ from llama_index_chunking_plus.errors import OptionError
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _SECRET = re.compile(r"(^|_)(api_key|password|secret|credentials?)$|^(access|auth|azure_ad|bearer|hf)_token$")
-_RUNNING_OPTIONS = frozenset(
-    "async_http_client cache_folder callback_manager default_headers device embed_batch_size embeddings_cache headers "
-    "http_client max_retries num_workers rate_limiter reuse_client show_progress show_progress_bar threads timeout "
-    "verbose".split()
+_RUNNING_OPTION = re.compile(
+    r"^(async_http_client|cache_folder|callback_manager|default_headers|device|embed_batch_size|embeddings_cache|headers"
+    r"|http_client|max_retries|num_workers|rate_limiter|reuse_client|show_progress(_bar)?|threads|timeout|verbose)$"
 )
 _SPLITTER_FUNCTIONS = ("_tokenizer", "_chunking_tokenizer_fn")  # core's splitters keep them out of their fields
 _MEDIA = ("image_resource", "audio_resource", "video_resource")
@@ -82,7 +81,7 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         return [_plain(item) for item in value]
-    if isinstance(value, Set):
+    if isinstance(value, AbstractSet):
         return sorted(json.dumps(_plain(item), sort_keys=True) for item in value)
     return _ADDRESS.sub("", repr(value))
 
@@ -93,8 +92,6 @@ def _describe(value: Any) -> Any:
         return _describe_component(value)
     if isinstance(value, partial):
         return ["partial", _describe(value.func), _describe(value.args), _describe(value.keywords)]
-    if isinstance(value, Enum):
-        return _describe(value.value)
     if isinstance(value, Mapping):
         return {str(key): _describe(item) for key, item in value.items() if _decides_rows(str(key))}
     if isinstance(value, list | tuple):
@@ -127,4 +124,4 @@ def _dump(component: BaseModel) -> dict[str, Any]:
 
 
 def _decides_rows(option: str) -> bool:
-    return option not in _RUNNING_OPTIONS and not _SECRET.search(option)
+    return not (_RUNNING_OPTION.search(option) or _SECRET.search(option))

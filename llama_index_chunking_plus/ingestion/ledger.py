@@ -14,7 +14,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -216,10 +216,7 @@ def _read_unfinished(path: Path) -> Iterator[tuple[str, str]]:
     """Collection and id of each document named in the file; a last line cut short was followed by no other act."""
     if not path.exists():
         return
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        with suppress(ValueError):
             entry = json.loads(line)
-        except ValueError:
-            continue
-        for document_id in entry["documents"]:
-            yield entry["collection"], document_id
+            yield from ((entry["collection"], document_id) for document_id in entry["documents"])

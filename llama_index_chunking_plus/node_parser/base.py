@@ -64,7 +64,7 @@ class Source:
         """The input as a source; a node that has a SOURCE itself is a piece of that root document."""
         parent = node.source_node
         if parent is None:
-            root = RelatedNodeInfo(node_id=node.node_id, node_type=node.get_type(), hash=node.hash)
+            root = RelatedNodeInfo(node_id=node.node_id, node_type=node.get_type(), hash=_hash(node))
             offset: int | None = 0
         else:
             root = RelatedNodeInfo(node_id=parent.node_id, node_type=parent.node_type, hash=parent.hash)
@@ -209,6 +209,15 @@ class SpanNodeParser(NodeParser, ABC):
                 node.relationships[NodeRelationship.PREVIOUS] = infos[index - 1]
             if index + 1 < len(chain):
                 node.relationships[NodeRelationship.NEXT] = infos[index + 1]
+
+
+def _hash(node: BaseNode) -> str:
+    """The node's own hash; core cannot give one for a document with lone surrogates."""
+    try:
+        return node.hash
+    except UnicodeEncodeError:
+        content = node.get_content(metadata_mode=MetadataMode.ALL)
+        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class _IdMaker:

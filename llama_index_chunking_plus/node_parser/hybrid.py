@@ -14,6 +14,7 @@ from typing_extensions import Self
 
 from llama_index_chunking_plus.core.align import align
 from llama_index_chunking_plus.core.plan import Plan
+from llama_index_chunking_plus.core.sizing import replace_surrogates
 from llama_index_chunking_plus.core.spans import Span
 from llama_index_chunking_plus.errors import ChunkingPlusWarning
 from llama_index_chunking_plus.node_parser.base import Draft, Source, SpanNodeParser
@@ -165,7 +166,7 @@ def _as_document(index: int, source: Source) -> Document:
     node = source.node
     return Document(
         id_=f"{source.root.node_id}#{index}",
-        text=source.text,
+        text=replace_surrogates(source.text),  # core cannot hash them; the length stays
         metadata=dict(node.metadata),
         excluded_embed_metadata_keys=list(node.excluded_embed_metadata_keys),
         excluded_llm_metadata_keys=list(node.excluded_llm_metadata_keys),
@@ -179,7 +180,7 @@ def _place(source: Source, nodes: Sequence[BaseNode]) -> list[Draft]:
     texts = [node.get_content(metadata_mode=MetadataMode.NONE) for node in nodes]
     return [
         Draft(span, text if span is None else span.of(source.text), _own_metadata(source, node), node)
-        for span, text, node in zip(align(source.text, texts), texts, nodes, strict=True)
+        for span, text, node in zip(align(replace_surrogates(source.text), texts), texts, nodes, strict=True)
     ]
 
 

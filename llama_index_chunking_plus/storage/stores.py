@@ -1,8 +1,8 @@
 """What each kind of vector store can take and tell, in one table.
 
 LlamaIndex's own interface can neither say how many rows a store takes at once nor which rows it holds. Both decide
-whether an ingestion can be trusted, so they stand here, one entry per store. A store without an entry works too: it gets
-small batches, and nobody can check what it holds.
+whether an ingestion can be trusted, so they stand here, one entry per store. A store without an entry works too: it
+gets small batches, and nobody can check what it holds.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ def rows_by_document(
     """The row ids that the store holds for each of the documents; None if it cannot list its rows.
 
     Args:
+        vector_store: the store to look into.
         document_ids: the documents asked for; each is a key of the result.
         known_owners: document id by row id, as far as known; spares reading the metadata of these rows.
 

@@ -1,0 +1,250 @@
+"""One run of a sync: look at what there is, replace what differs, delete what is gone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from llama_index.core.ingestion import IngestionPipeline
+from llama_index.core.schema import BaseNode, Document
+from llama_index.core.utils import get_tqdm_iterable
+from llama_index.core.vector_stores.types import BasePydanticVectorStore
+
+from llama_index_chunking_plus.errors import OptionError
+from llama_index_chunking_plus.ingestion.fingerprint import fingerprint_transformations, hash_document
+from llama_index_chunking_plus.ingestion.ledger import UNFINISHED, Ledger, Record, exclusive, load_docstore
+from llama_index_chunking_plus.ingestion.rows import RowBook
+from llama_index_chunking_plus.ingestion.steps import Request, add_rows, delete_document, transform
+from llama_index_chunking_plus.storage.stores import delete_rows, max_batch_size, pages, rows_by_document
+
+logger = logging.getLogger(__name__)
+
+Steps = Generator[Request, Any, None]
+
+_BATCH_DOCUMENTS = 256
+_BATCH_CHARS = 200_000
+_MEDIA = ("image_resource", "audio_resource", "video_resource")
+
+
+class State(Enum):
+    """How a document stands against what is recorded and stored."""
+
+    ADDED = "added"
+    UPDATED = "updated"
+    UNCHANGED = "unchanged"
+    REPAIRED = "repaired"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What was found before anything was changed."""
+
+    records: dict[str, Record]
+    recipe: str  # digest of the transformations
+    contents: dict[str, str]  # digest of each document
+    held: dict[str, list[str]] | None  # ids of each document's rows; None if the store cannot tell
+
+
+@dataclass
+class SyncRun:
+    """What a sync was given, what it found, and the steps it takes; the arguments are those of `sync_documents`."""
+
+    documents: Sequence[Document]
+    pipeline: IngestionPipeline
+    persist_dir: str | Path | None
+    delete_missing: bool
+    batch_size: int | None
+    show_progress: bool
+    on_progress: Callable[[int, int], None] | None
+    states: dict[str, State] = field(init=False, default_factory=dict)
+    nodes_written: int = field(init=False, default=0)
+    _ledger: Ledger = field(init=False)
+    _found: Survey = field(init=False)
+    _rows: RowBook = field(init=False)
+    _done: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        _check_documents(self.documents)
+        if self.batch_size is not None and self.batch_size < 1:
+            raise OptionError(f"batch_size={self.batch_size} is below 1; leave it out for {_BATCH_DOCUMENTS} documents")
+        if self.pipeline.docstore is None and self.persist_dir is None:
+            raise OptionError("the pipeline has no docstore: pass persist_dir=..., or IngestionPipeline(docstore=...)")
+        self._dir = None if self.persist_dir is None else Path(self.persist_dir)
+
+    @contextmanager
+    def session(self) -> Iterator[None]:
+        """Hold ``persist_dir``; if the run fails, save what it has completed."""
+        with exclusive(self._dir):
+            try:
+                yield
+            except BaseException:
+                if hasattr(self, "_ledger"):
+                    self._ledger.save()
+                raise
+
+    def plan(self) -> Steps:
+        """All steps of the run."""
+        yield Request(self._survey)
+        work = [document for document in self.documents if self.states[document.id_] is not State.UNCHANGED]
+        self._progress(len(self.documents) - len(work))
+        batches = list(_batches(work, self.batch_size or _BATCH_DOCUMENTS))
+        for batch in get_tqdm_iterable(batches, self.show_progress, "Syncing documents"):
+            yield from self._replace(batch)
+        gone = [document_id for document_id, state in self.states.items() if state is State.DELETED]
+        for page in pages(gone, _BATCH_DOCUMENTS):
+            yield from self._delete(page)
+        yield Request(self._ledger.save)
+
+    def _survey(self) -> None:
+        docstore = self.pipeline.docstore
+        if docstore is None:
+            docstore = load_docstore(self._dir or "")
+        self._ledger = Ledger(docstore, self.pipeline.name, self._dir)
+        records = self._ledger.open()
+        contents = {document.id_: hash_document(document) for document in self.documents}
+        gone = [document_id for document_id in records if document_id not in contents] if self.delete_missing else []
+        owners = {row: document_id for document_id, record in records.items() for row in record.rows}
+        store = self.pipeline.vector_store
+        self._rows = RowBook(store, owners)
+        self._found = Survey(
+            records=records,
+            recipe=fingerprint_transformations(self.pipeline.transformations),
+            contents=contents,
+            held=None if store is None else rows_by_document(store, [*contents, *gone], owners),
+        )
+        self.states = {document_id: self._judge(document_id) for document_id in contents}
+        self.states.update(dict.fromkeys(gone, State.DELETED))
+
+    def _judge(self, document_id: str) -> State:
+        found, record = self._found, self._found.records.get(document_id)
+        rows = None if found.held is None else set(found.held[document_id])
+        known = self._ledger.has_text(document_id)
+        if record is None:
+            return State.REPAIRED if rows or known else State.ADDED
+        if record == UNFINISHED or not known:
+            return State.REPAIRED
+        if (record.content, record.recipe) != (found.contents[document_id], found.recipe):
+            return State.UPDATED
+        return State.UNCHANGED if rows is None or rows == set(record.rows) else State.REPAIRED
+
+    def _replace(self, batch: Sequence[Document]) -> Steps:
+        """Replace the documents; if one cannot be transformed, those ahead of it are replaced all the same."""
+        try:
+            nodes = yield from self._transform(batch)
+        except Exception:
+            if len(batch) == 1:
+                logger.warning("Document %r cannot be transformed; what is stored of it stays.", batch[0].id_)
+                raise
+        else:
+            yield from self._write(batch, nodes)
+            return
+        for half in pages(batch, -(-len(batch) // 2)):
+            yield from self._replace(half)
+
+    def _transform(self, batch: Sequence[Document]) -> Generator[Request, Any, list[BaseNode]]:
+        nodes: list[BaseNode] = [document.model_copy(deep=True) for document in batch if not _is_blank(document)]
+        for transformation in self.pipeline.transformations:
+            if nodes:
+                nodes = list((yield transform(transformation, nodes)) or [])
+        return nodes
+
+    def _write(self, batch: Sequence[Document], nodes: Sequence[BaseNode]) -> Steps:
+        """Swap the rows of these documents for the nodes, between a mark that says so and the record that ends it."""
+        rows = self._rows.assign([document.id_ for document in batch], nodes)
+        yield Request(partial(self._ledger.begin, list(rows)))
+        yield from self._swap(list(rows), nodes)
+        records = {
+            document_id: Record(self._found.contents[document_id], self._found.recipe, tuple(row_ids))
+            for document_id, row_ids in rows.items()
+        }
+        yield Request(partial(self._ledger.finish, batch, records))
+        yield Request(self._ledger.save_if_due)
+        self._progress(len(batch))
+
+    def _swap(self, document_ids: Sequence[str], nodes: Sequence[BaseNode]) -> Steps:
+        """New rows, then away with the old, then new rows under old ids: where the store refuses one, the old stay."""
+        if self._found.held is None:
+            yield from self._delete_rows(document_ids)
+            yield from self._add(nodes)
+            return
+        old = {row_id for document_id in document_ids for row_id in self._found.held[document_id]}
+        yield from self._add([node for node in nodes if node.node_id not in old])
+        yield from self._delete_rows(document_ids)
+        yield from self._add([node for node in nodes if node.node_id in old])
+
+    def _add(self, nodes: Sequence[BaseNode]) -> Steps:
+        store = self.pipeline.vector_store
+        if store is None:
+            return
+        for page in pages(nodes, max_batch_size(store)):
+            yield add_rows(store, page)
+            self.nodes_written += len(page)
+
+    def _delete_rows(self, document_ids: Sequence[str]) -> Steps:
+        store, held = self.pipeline.vector_store, self._found.held
+        if store is not None and held is not None:
+            rows = [row for document_id in document_ids for row in held[document_id]]
+            yield Request(partial(delete_rows, store, rows))
+        elif store is not None:
+            for document_id in document_ids:
+                yield from self._delete_unlisted(store, document_id)
+
+    def _delete_unlisted(self, store: BasePydanticVectorStore, document_id: str) -> Steps:
+        try:
+            yield delete_document(store, document_id)
+        except Exception as error:
+            if document_id in self._found.records:
+                raise
+            logger.debug("No rows of new document %r to delete, perhaps no collection yet: %s", document_id, error)
+
+    def _delete(self, document_ids: Sequence[str]) -> Steps:
+        yield Request(partial(self._ledger.begin, document_ids))
+        yield from self._delete_rows(document_ids)
+        yield Request(partial(self._ledger.forget, document_ids))
+        yield Request(self._ledger.save_if_due)
+
+    def _progress(self, documents: int) -> None:
+        self._done += documents
+        if self.on_progress is not None:
+            self.on_progress(self._done, len(self.documents))
+
+
+def _check_documents(documents: Sequence[Document]) -> None:
+    """Refuse documents that cannot be told apart or be replaced.
+
+    Raises:
+        OptionError: an id comes twice, or a document is a piece of another one.
+    """
+    seen: set[str] = set()
+    for document in documents:
+        if document.id_ in seen:
+            raise OptionError(f"two documents have the id {document.id_!r}; give each its own")
+        if document.ref_doc_id is not None:
+            raise OptionError(f"{document.id_!r} is a piece of {document.ref_doc_id!r}; pass whole documents")
+        seen.add(document.id_)
+
+
+def _batches(documents: Sequence[Document], most: int) -> Iterator[list[Document]]:
+    """The documents in order, at most so many at a time, and not many more characters than are worth a batch."""
+    batch: list[Document] = []
+    chars = 0
+    for document in documents:
+        size = len(document.get_content())
+        if batch and (len(batch) == most or chars + size > _BATCH_CHARS):
+            yield batch
+            batch, chars = [], 0
+        batch.append(document)
+        chars += size
+    if batch:
+        yield batch
+
+
+def _is_blank(document: Document) -> bool:
+    return not document.get_content().strip() and not any(getattr(document, name, None) for name in _MEDIA)

@@ -1,0 +1,145 @@
+"""The one list of parsers: a parser that stands here is held to every contract of ours.
+
+A new parser is one `Case`. What a case may be excused from is written in it, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from embedders import LetterEmbedding
+from llama_index.core.node_parser import NodeParser, SemanticSplitterNodeParser, SentenceSplitter
+
+from llama_index_chunking_plus import (
+    ChineseSentenceTokenizer,
+    HybridNodeParser,
+    SemanticNodeParser,
+    SlidingWindowNodeParser,
+    chinese_sentence_tokenizer,
+)
+
+
+def count_bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def number_ids(index: int, document: Any) -> str:
+    return f"{document.node_id}-{index}"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A parser, what bounds its chunks, and other values for each of its options."""
+
+    name: str
+    make: Callable[..., NodeParser]
+    limit: int
+    unit: str = "tokens"
+    least: int = 0
+    covers: bool = True  # False: a foreign parser inside drops white space
+    other_options: dict[str, Any] = field(default_factory=dict)
+    revive: Callable[[], dict[str, Any]] = dict
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def usual_recipe(**options: Any) -> HybridNodeParser:
+    """LlamaIndex's own parsers as people combine them: semantic splits at the 95th percentile, then windows."""
+    arguments = {
+        "primary_parser": SemanticSplitterNodeParser(
+            embed_model=LetterEmbedding(),
+            sentence_splitter=chinese_sentence_tokenizer,
+            breakpoint_percentile_threshold=95,
+        ),
+        "secondary_parser": SentenceSplitter(
+            chunk_size=256, chunk_overlap=50, chunking_tokenizer_fn=chinese_sentence_tokenizer
+        ),
+        "max_chunk_size": 300,
+    }
+    return HybridNodeParser(**{**arguments, **options})
+
+
+def sliding(**options: Any) -> SlidingWindowNodeParser:
+    return SlidingWindowNodeParser(**{"chunk_size": 128, "chunk_overlap": 24, **options})
+
+
+def sliding_characters(**options: Any) -> SlidingWindowNodeParser:
+    return SlidingWindowNodeParser(**{"chunk_size": 90, "chunk_overlap": 0, "unit": "chars", **options})
+
+
+def sliding_callable(**options: Any) -> SlidingWindowNodeParser:
+    return SlidingWindowNodeParser(**{"chunk_size": 400, "chunk_overlap": 80, "tokenizer": count_bytes, **options})
+
+
+def semantic(**options: Any) -> SemanticNodeParser:
+    return SemanticNodeParser(**{"embed_model": LetterEmbedding(), "max_size": 200, **options})
+
+
+def semantic_target(**options: Any) -> SemanticNodeParser:
+    return semantic(**{"target_size": 100, **options})
+
+
+def semantic_percentile(**options: Any) -> SemanticNodeParser:
+    return semantic(**{"rule": "percentile", "percentile": 90.0, "min_size": 20, **options})
+
+
+def hybrid(**options: Any) -> HybridNodeParser:
+    default = HybridNodeParser.from_defaults(LetterEmbedding(), max_chunk_size=160)
+    parsers = {"primary_parser": default.primary_parser, "secondary_parser": default.secondary_parser}
+    return HybridNodeParser(**{**parsers, "max_chunk_size": 160, **options})
+
+
+SHARED = {
+    "unit": "chars",
+    "tokenizer": count_bytes,
+    "sentence_tokenizer": ChineseSentenceTokenizer(quotes="keep"),
+    "protected_terms": ("旧书店",),
+    "include_metadata": False,
+    "include_prev_next_rel": False,
+    "id_func": number_ids,
+}
+SEMANTIC = {**SHARED, "max_size": 150, "min_size": 10, "rule": "percentile", "embed_model": LetterEmbedding(model_name="other")}
+
+
+def model() -> dict[str, Any]:
+    return {"embed_model": LetterEmbedding()}
+
+
+CASES = [
+    Case("sliding", sliding, 128, other_options={**SHARED, "chunk_size": 100, "chunk_overlap": 0, "separators": ("\n",)}),
+    Case("sliding characters", sliding_characters, 90, unit="chars"),
+    Case("sliding callable", sliding_callable, 400, unit="bytes"),
+    Case("semantic", semantic, 200, other_options={**SEMANTIC, "target_size": 50}, revive=model),
+    Case("semantic target", semantic_target, 200, least=33, revive=model),
+    Case(
+        "semantic percentile",
+        semantic_percentile,
+        200,
+        least=20,
+        other_options={"percentile": 80.0, "rule": "optimal"},
+        revive=model,
+    ),
+    Case(
+        "hybrid",
+        hybrid,
+        160,
+        other_options={**SHARED, "max_chunk_size": 150, "primary_parser": sliding(), "secondary_parser": sliding()},
+        revive=model,
+    ),
+    Case(
+        "usual recipe",
+        usual_recipe,
+        300,
+        covers=False,
+        other_options={
+            **SHARED,
+            "max_chunk_size": 280,
+            "primary_parser": SentenceSplitter(chunk_size=512),
+            "secondary_parser": SentenceSplitter(chunk_size=256, chunk_overlap=50),
+        },
+        revive=lambda: {"primary_parser": usual_recipe().primary_parser, "secondary_parser": usual_recipe().secondary_parser},
+    ),
+]
