@@ -34,6 +34,21 @@ def test_overlapping_chunks_are_placed_behind_the_start_of_the_one_before() -> N
     assert align("甲乙丙丁戊", ["甲乙丙", "乙丙丁", "丁戊"]) == [Span(0, 3), Span(1, 4), Span(3, 5)]
 
 
+def test_in_periodic_text_chunks_leave_no_gap_and_stay_inside() -> None:
+    assert align("。" * 10, ["。" * 4] * 5) == [Span(0, 4), Span(4, 8), Span(6, 10), Span(6, 10), Span(6, 10)]
+    assert slices("一二" * 4, ["一二一", "二一二", "一二一", "二"]) == ["一二一", "二一二", "一二一", "二"]
+
+
+@given(st.text(alphabet="一二", min_size=1, max_size=40), st.integers(1, 9), st.integers(0, 8))
+def test_windows_over_any_text_are_all_placed_and_leave_no_gap(text: str, width: int, overlap: int) -> None:
+    step = max(1, width - overlap)
+    windows = [text[i : i + width] for i in range(0, max(1, len(text) - width + step), step)]
+    spans = align(text, windows)
+    assert None not in spans
+    assert [span.start for span in spans] == sorted(span.start for span in spans)
+    assert {i for span in spans for i in range(*span)} == set(range(len(text)))
+
+
 def test_white_space_may_differ() -> None:
     text = "第一行。\n\n  第二 行。\u3000末。"
     assert slices(text, ["第一行。 第二行。", "末。"]) == ["第一行。\n\n  第二 行。", "末。"]

@@ -51,6 +51,10 @@ ChromaVectorStore = pytest.importorskip("llama_index.vector_stores.chroma").Chro
 # --- the pieces of a pipeline, counted ---
 
 
+def split_at_full_stops(text: str) -> list[str]:
+    return [sentence + "。" for sentence in text.split("。") if sentence]
+
+
 def vector(text: str) -> tuple[float, float]:
     """A vector that says what was embedded, exact in 32 bits."""
     return float(len(text)), float(zlib.crc32(text.encode()) % 99_991)
@@ -98,7 +102,7 @@ class LineParser(NodeParser):
     def parsed(self) -> list[str]:
         return self._parsed
 
-    def _parse_nodes(self, nodes: Sequence[BaseNode], show_progress: bool = False, **_: Any) -> list[BaseNode]:
+    def _parse_nodes(self, nodes: Sequence[BaseNode], **_: Any) -> list[BaseNode]:
         made: list[BaseNode] = []
         for node in nodes:
             self._parsed.append(node.node_id)
@@ -276,8 +280,12 @@ async def test_async_leaves_the_event_loop_free(simple):
 
 
 async def test_async_uses_parsers_whose_own_async_form_does_nothing(simple):
-    parser = HierarchicalNodeParser.from_defaults(chunk_sizes=[64, 32], chunk_overlap=0)
-    text = "One sentence stands here. " * 40
+    levels = {
+        str(size): SentenceSplitter(chunk_size=size, chunk_overlap=0, chunking_tokenizer_fn=split_at_full_stops)
+        for size in (64, 32)
+    }
+    parser = HierarchicalNodeParser(node_parser_ids=["64", "32"], node_parser_map=levels)
+    text = "一句话站在这里。" * 40
     pipeline = simple.pipeline(transformations=[parser, simple.embedding])
     report = await async_sync_documents([doc("a", text)], pipeline, persist_dir=simple.dir)
     assert report.nodes_written > 10
@@ -430,10 +438,6 @@ def test_changed_transformations_ingest_everything_again(listed, change):
     assert {row for rows in listed.rows().values() for row in rows} == expected
 
 
-def split_at_full_stops(text: str) -> list[str]:
-    return text.split("。")
-
-
 def test_the_fingerprint_sees_what_dumps_hide():
     def nested(size: int) -> HierarchicalNodeParser:
         return HierarchicalNodeParser.from_defaults(chunk_sizes=[512, size])
@@ -475,7 +479,8 @@ def test_the_fingerprint_is_the_same_in_every_process():
     here = fingerprint_transformations([SentenceSplitter(), HierarchicalNodeParser.from_defaults(), MockEmbedding(3)])
     command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)]
     env = {**os.environ, "PYTHONHASHSEED": "7"}
-    assert subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout.strip() == here
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=env)  # noqa: S603  our own program
+    assert done.stdout.strip() == here
 
 
 # --- failures ---
@@ -616,7 +621,8 @@ def test_a_killed_process_is_made_good(tmp_path):
     program = textwrap.dedent(KILLED_PROGRAM).format(
         tests=str(Path(__file__).parent), chroma=str(tmp_path / "chroma"), dir=str(tmp_path / "state")
     )
-    with subprocess.Popen([sys.executable, "-W", "ignore", "-c", program], stdout=subprocess.PIPE) as process:
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:  # noqa: S603  our own program
         for _ in range(6):
             assert process.stdout is not None
             assert process.stdout.readline() == b"done\n"
@@ -719,7 +725,7 @@ def test_vectors_of_another_length_are_refused_before_anything_is_lost(tmp_path)
     world = World("chroma", tmp_path)
     world.sync(FIRST)
     world.embedding = TellingEmbedding(embed_dim=3)
-    with pytest.raises(StoreMismatchError, match="length 2.*gives 3"):
+    with pytest.raises(StoreMismatchError, match=r"length 2.*gives 3"):
         world.sync(FIRST)
     world.assert_holds(FIRST)
 

@@ -81,7 +81,9 @@ def ends_after(text: str, separators: Sequence[str]) -> list[int]:
     return ends if not text or (ends and ends[-1] == len(text)) else [*ends, len(text)]
 
 
-def units_that_fit(text: str, ends: Sequence[int], ruler: Ruler, limit: int, vocabulary: Vocabulary) -> Units:
+def units_that_fit(
+    text: str, ends: Sequence[int], ruler: Ruler, limit: int, vocabulary: Vocabulary, piece_limit: int | None = None
+) -> Units:
     """Sentences as units, those above ``limit`` cut up; a boundary inside a protected term is dropped.
 
     Args:
@@ -90,14 +92,15 @@ def units_that_fit(text: str, ends: Sequence[int], ruler: Ruler, limit: int, voc
         ruler: measures pieces of ``text``.
         limit: the largest size of a unit; one character may be larger, and then stands alone.
         vocabulary: what is not to be cut while it fits.
+        piece_limit: the largest size of what a sentence above ``limit`` is cut into; None: ``limit``.
     """
     ends = _outside_terms(text, ends, vocabulary)
     bounds = [0, *ends]
     begun, ended = ruler.marks(bounds)
     fitting = [0]
     for i, end in enumerate(ends):
-        if begun[i + 1] - ended[i] >= limit:
-            fitting.extend(_cuts(text, Span(bounds[i], end), ruler, limit, vocabulary))
+        if begun[i + 1] - ended[i] >= limit and not ruler.fits(bounds[i], end, limit):
+            fitting.extend(_cuts(text, Span(bounds[i], end), ruler, piece_limit or limit, vocabulary))
         fitting.append(end)
     return Units(fitting, ruler)
 

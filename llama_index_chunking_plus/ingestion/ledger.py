@@ -193,7 +193,7 @@ def _read_docstore(path: Path) -> SimpleDocumentStore:
     Raises:
         ValueError: the file is not the JSON of a docstore.
     """
-    data: Any = json.loads(path.read_text(encoding="utf-8"))
+    data: Any = json.loads(path.read_bytes())
     if not isinstance(data, dict) or not all(isinstance(rows, dict) for rows in data.values()):
         raise ValueError("not the JSON of a docstore")
     return SimpleDocumentStore.from_dict(data)
@@ -202,7 +202,11 @@ def _read_docstore(path: Path) -> SimpleDocumentStore:
 def _write_docstore(docstore: BaseDocumentStore, persist_dir: Path) -> None:
     path = persist_dir / DEFAULT_PERSIST_FNAME
     fresh = path.with_name(path.name + ".new")
-    docstore.persist(str(fresh))
+    if isinstance(docstore, SimpleDocumentStore):  # its own `persist` escapes every Chinese character: twice the bytes
+        text = json.dumps(docstore.to_dict(), ensure_ascii=False)
+        fresh.write_bytes(text.encode("utf-8", "surrogatepass"))  # as `json.loads` decodes
+    else:
+        docstore.persist(str(fresh))
     if fresh.exists():  # docstores that live in a database write no file
         with fresh.open("rb+") as file:
             os.fsync(file.fileno())

@@ -177,10 +177,13 @@ def _as_document(index: int, source: Source) -> Document:
 
 
 def _place(source: Source, nodes: Sequence[BaseNode]) -> list[Draft]:
+    """The chunks as slices of the source; one that stands where its forerunner stands already says nothing new."""
     texts = [node.get_content(metadata_mode=MetadataMode.NONE) for node in nodes]
+    spans = align(replace_surrogates(source.text), texts)
     return [
         Draft(span, text if span is None else span.of(source.text), _own_metadata(source, node), node)
-        for span, text, node in zip(align(replace_surrogates(source.text), texts), texts, nodes, strict=True)
+        for span, previous, text, node in zip(spans, [None, *spans], texts, nodes, strict=False)
+        if span is None or span != previous
     ]
 
 

@@ -85,7 +85,8 @@ class SemanticNodeParser(SizedNodeParser):
         return self
 
     def _plan(self, sources: Sequence[Source], show_progress: bool) -> Plan[list[list[Draft]]]:
-        units = [self._units(source.text, self.max_size) for source in sources]
+        piece_limit = max(MIN_CHUNK_SIZE, self.max_size // 4)  # leaves room to keep the minimum
+        units = [self._units(source.text, self.max_size, piece_limit) for source in sources]
         sentences = [_sentences(source, each) for source, each in zip(sources, units, strict=True)]
         row_of = {text: row for row, text in enumerate(dict.fromkeys(t for texts in sentences for t in texts if t))}
         vectors: Vectors = yield EmbedTexts(self.embed_model, list(row_of), show_progress)

@@ -72,9 +72,10 @@ class SizedNodeParser(SpanNodeParser):
     def _vocabulary(self) -> Vocabulary:
         return Vocabulary(self.protected_terms, self.user_dictionary)
 
-    def _units(self, text: str, limit: int) -> Units:
-        """The sentences of ``text``, those above ``limit`` cut up."""
-        return units_that_fit(text, self._ends(text), self._sizer.ruler(text), limit, self._vocabulary)
+    def _units(self, text: str, limit: int, piece_limit: int | None = None) -> Units:
+        """The sentences of ``text``, those above ``limit`` cut into pieces of ``piece_limit`` (None: ``limit``)."""
+        ruler = self._sizer.ruler(text)
+        return units_that_fit(text, self._ends(text), ruler, limit, self._vocabulary, piece_limit)
 
     def _ends(self, text: str) -> list[int]:
         """Where a chunk may end."""

@@ -24,7 +24,6 @@ from llama_index_chunking_plus.node_parser.fingerprints import callable_specific
 
 Tokenizer = Callable[[str], Any] | str | None
 
-_GLOBAL = "global:"
 _TIKTOKEN = "tiktoken:"
 
 
@@ -34,7 +33,7 @@ def check_tokenizer(value: Tokenizer) -> Tokenizer:
     Raises:
         OptionError: it is no callable, or its specification names nothing that can be had.
     """
-    if value is None or (isinstance(value, str) and value.startswith(_GLOBAL)):
+    if value is None:
         return None
     if isinstance(value, str):
         return _from_specification(value)
@@ -46,15 +45,12 @@ def check_tokenizer(value: Tokenizer) -> Tokenizer:
 
 def tokenizer_specification(value: Tokenizer) -> str:
     """What is dumped: equal for equal tokenizers, and enough to rebuild one where that is possible."""
-    if value is None:
-        return _GLOBAL + tokenizer_specification(check_tokenizer(_global_tokenizer()))
-    if isinstance(value, str):
-        return value
-    return callable_specification(value)
+    value = portable_tokenizer(value)
+    return value if isinstance(value, str) else callable_specification(value)  # type: ignore[arg-type]
 
 
 def portable_tokenizer(value: Tokenizer) -> Tokenizer:
-    """What a pickle carries: the global tokenizer by name, so that another process counts as this one does."""
+    """What dumps and pickles carry: the global tokenizer itself, so that another process counts as this one does."""
     return check_tokenizer(_global_tokenizer()) if value is None else value
 
 
@@ -62,8 +58,7 @@ def resolve_sizer(unit: str, tokenizer: Tokenizer) -> Sizer:
     """The sizer for ``unit`` ("tokens" or "chars")."""
     if unit == "chars":
         return CharacterSizer()
-    if tokenizer is None:
-        tokenizer = check_tokenizer(_global_tokenizer())
+    tokenizer = portable_tokenizer(tokenizer)
     if isinstance(tokenizer, str):
         return _byte_pair_sizer(tokenizer.removeprefix(_TIKTOKEN))
     return CallableSizer(tokenizer)  # type: ignore[arg-type]
