@@ -54,7 +54,7 @@ _HOMES = {
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = [  # noqa: RUF022  sorted, and pinned by a test
+__all__ = [
     "ChineseSentenceTokenizer",
     "ChunkingPlusError",
     "ChunkingPlusWarning",

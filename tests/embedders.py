@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from llama_index.core.embeddings import BaseEmbedding
 def letter_vector(text: str) -> list[float]:
     """A bag of hashed character pairs: texts that share words are near."""
     vector = np.full(32, 1e-3)
-    for left, right in zip(text, text[1:], strict=False):
+    for left, right in pairwise(text):
         digest = hashlib.blake2b((left + right).encode("utf-8", "replace"), digest_size=2).digest()
         vector[digest[0] % 32] += 1 if digest[1] % 2 else -1
     return (vector / np.linalg.norm(vector)).tolist()

@@ -101,7 +101,13 @@ SHARED = {
     "include_prev_next_rel": False,
     "id_func": number_ids,
 }
-SEMANTIC = {**SHARED, "max_size": 150, "min_size": 10, "rule": "percentile", "embed_model": LetterEmbedding(model_name="other")}
+SEMANTIC = {
+    **SHARED,
+    "max_size": 150,
+    "min_size": 10,
+    "rule": "percentile",
+    "embed_model": LetterEmbedding(model_name="other"),
+}
 
 
 def model() -> dict[str, Any]:
@@ -109,7 +115,9 @@ def model() -> dict[str, Any]:
 
 
 CASES = [
-    Case("sliding", sliding, 128, other_options={**SHARED, "chunk_size": 100, "chunk_overlap": 0, "separators": ("\n",)}),
+    Case(
+        "sliding", sliding, 128, other_options={**SHARED, "chunk_size": 100, "chunk_overlap": 0, "separators": ("\n",)}
+    ),
     Case("sliding characters", sliding_characters, 90, unit="chars"),
     Case("sliding callable", sliding_callable, 400, unit="bytes"),
     Case("semantic", semantic, 200, other_options={**SEMANTIC, "target_size": 50}, revive=model),
@@ -140,6 +148,9 @@ CASES = [
             "primary_parser": SentenceSplitter(chunk_size=512),
             "secondary_parser": SentenceSplitter(chunk_size=256, chunk_overlap=50),
         },
-        revive=lambda: {"primary_parser": usual_recipe().primary_parser, "secondary_parser": usual_recipe().secondary_parser},
+        revive=lambda: {
+            "primary_parser": usual_recipe().primary_parser,
+            "secondary_parser": usual_recipe().secondary_parser,
+        },
     ),
 ]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import copy
 import json
-import multiprocessing
 import pickle
-import warnings
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,7 +15,7 @@ from llama_index.core import Document
 from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
 from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.ingestion.pipeline import get_transformation_hash
-from llama_index.core.node_parser import NodeParser, SentenceSplitter
+from llama_index.core.node_parser import NodeParser
 from llama_index.core.schema import (
     BaseNode,
     ImageDocument,
@@ -32,7 +31,8 @@ from llama_index.core.schema import (
 from parsers import CASES, Case, count_bytes, number_ids
 from texts import HOSTILE_UNITS, ODD_TEXTS, PROSE
 
-from llama_index_chunking_plus import ChunkingPlusWarning, SpanNodeParser
+from llama_index_chunking_plus import Span, SpanNodeParser
+from llama_index_chunking_plus.node_parser.base import Draft
 from llama_index_chunking_plus.node_parser.tokenizers import resolve_sizer
 
 pytestmark = pytest.mark.filterwarnings("ignore::llama_index_chunking_plus.errors.ChunkingPlusWarning")
@@ -45,7 +45,13 @@ def documents() -> list[Document]:
     """Three documents, the last two of equal text."""
     metadata = {"file_name": "书店.txt", "tags": ["一", "二"]}
     return [
-        Document(id_="one", text=PROSE * 6, metadata=metadata, excluded_embed_metadata_keys=["tags"], excluded_llm_metadata_keys=["tags"]),
+        Document(
+            id_="one",
+            text=PROSE * 6,
+            metadata=metadata,
+            excluded_embed_metadata_keys=["tags"],
+            excluded_llm_metadata_keys=["tags"],
+        ),
         Document(id_="two", text=PROSE * 2),
         Document(id_="three", text=PROSE * 2),
     ]
@@ -118,7 +124,14 @@ def test_hostile_texts(case: Case, name: str) -> None:
 
 @every_parser
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(text=st.lists(st.sampled_from(["你好。", "“走！”", "他说", "，", "\n\n", "\r\n", " ", "word. ", "😀", "e\u0301", "3.14", "\ud800"]), max_size=120).map("".join))
+@given(
+    text=st.lists(
+        st.sampled_from(
+            ["你好。", "“走！”", "他说", "，", "\n\n", "\r\n", " ", "word. ", "😀", "e\u0301", "3.14", "\ud800"]
+        ),
+        max_size=120,
+    ).map("".join)
+)
 def test_any_text(case: Case, text: str) -> None:
     nodes = parse(case, [Document(text=text)])
     assert_exact(text, nodes)
@@ -162,10 +175,7 @@ class SectionParser(SpanNodeParser):
     def class_name(cls) -> str:
         return "TestSectionParser"
 
-    def _plan(self, sources, show_progress):
-        from llama_index_chunking_plus import Span
-        from llama_index_chunking_plus.node_parser.base import Draft
-
+    def _plan(self, sources, show_progress):  # noqa: ARG002
         cuts = range(0, 10_000, 400)
         return [[Draft.of(s, Span(c, min(c + 400, len(s.text)))) for c in cuts if c < len(s.text)] for s in sources]
         yield
@@ -199,7 +209,7 @@ def test_links_run_through_each_document_and_no_further(case: Case) -> None:
         own = [node for node in nodes if node.ref_doc_id == document.node_id]
         assert own[0].prev_node is None
         assert own[-1].next_node is None
-        for left, right in zip(own, own[1:], strict=False):
+        for left, right in pairwise(own):
             assert left.next_node.node_id == right.node_id
             assert right.prev_node.node_id == left.node_id
             assert left.start_char_idx < right.start_char_idx
@@ -289,7 +299,10 @@ async def test_async_gives_what_sync_gives(case: Case) -> None:
     expected = essence(parser.get_nodes_from_documents(documents()))
     assert essence(await parser.aget_nodes_from_documents(documents())) == expected
     assert essence(await parser.acall(documents())) == expected
-    assert essence(await IngestionPipeline(transformations=[parser], disable_cache=True).arun(documents=documents())) == expected
+    assert (
+        essence(await IngestionPipeline(transformations=[parser], disable_cache=True).arun(documents=documents()))
+        == expected
+    )
 
 
 @every_parser

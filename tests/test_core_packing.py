@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,7 +26,9 @@ def pieces(text: str, limit: int, overlap: int = 0, vocabulary: Vocabulary = PLA
     return [span.of(text) for span in units(text, limit, vocabulary).slide(limit, overlap)]
 
 
-TEXTS = st.lists(st.sampled_from(["甲", "乙丙", "，", "。", " ", "word ", "\r\n", "e\u0301", "😀", "第三方检测"]), min_size=1).map("".join)
+TEXTS = st.lists(
+    st.sampled_from(["甲", "乙丙", "，", "。", " ", "word ", "\r\n", "e\u0301", "😀", "第三方检测"]), min_size=1
+).map("".join)
 
 
 @settings(max_examples=200, deadline=None)
@@ -43,7 +47,7 @@ def test_with_overlap_windows_cover_the_text_and_share_whole_units(text: str, li
     spans = cut.slide(limit, overlap)
     assert is_cover(spans, len(text))
     assert all(end - start <= limit for start, end in spans)
-    for (_, end), (start, _) in zip(spans, spans[1:], strict=False):
+    for (_, end), (start, _) in pairwise(spans):
         assert 0 <= end - start <= overlap
         assert start in cut.bounds
 

@@ -19,7 +19,24 @@ SIZERS: dict[str, Sizer] = {
     "words": CallableSizer(lambda text: text.split()),
     "marked": CallableSizer(lambda text: len(text.encode("utf-8", "replace")) + 2),
 }
-ALPHABET = ["甲", "，", "。\n", "  ", " a", "the ", "123", "\r\n", "e\u0301", "😀", "\ud800", "\x00", "'s", "……", "<|endoftext|>", "\n\n"]
+ALPHABET = [
+    "甲",
+    "，",
+    "。\n",
+    "  ",
+    " a",
+    "the ",
+    "123",
+    "\r\n",
+    "e\u0301",
+    "😀",
+    "\ud800",
+    "\x00",
+    "'s",
+    "……",
+    "<|endoftext|>",
+    "\n\n",
+]
 TEXTS = st.lists(st.sampled_from(ALPHABET), max_size=60).map("".join)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +23,7 @@ def test_partition_is_every_character_exactly_once_in_order(spans: list[Span], l
 @given(SPANS, st.integers(0, 8))
 def test_cover_is_every_character_at_least_once_with_both_ends_ascending(spans: list[Span], length: int) -> None:
     starts, ends = [s for s, _ in spans], [e for _, e in spans]
-    ascending = all(a < b for side in (starts, ends) for a, b in zip(side, side[1:], strict=False))
+    ascending = all(a < b for side in (starts, ends) for a, b in pairwise(side))
     filled = all(start < end for start, end in spans)
     characters = {i for start, end in spans for i in range(start, end)}
     assert is_cover(spans, length) == (ascending and filled and characters == set(range(length)))

@@ -20,8 +20,8 @@ _BLANK = re.compile(r"\s+")
 def align(text: str, chunks: Sequence[str]) -> list[Span | None]:
     """The span of each chunk, in order; None for a chunk that is blank or does not stand in the text.
 
-    A chunk is placed as late as it can be without leaving a gap behind the one before it, and early enough that those after
-    it still have a place; so overlapping chunks and repeated text come out in order.
+    A chunk is placed as late as it can be without leaving a gap behind the one before it, and early enough that those
+    after it still have a place; so overlapping chunks and repeated text come out in order.
 
     Args:
         text: the text that was split.

@@ -62,7 +62,7 @@ class Units:
         return furthest
 
     def _rewind(self, first: int, last: int, limit: int, overlap: int) -> int:
-        """The first boundary of the window that follows: whole units within ``overlap`` that leave room for a new one."""
+        """Where the window that follows begins: whole units within ``overlap`` that leave room for a new one."""
         fits = self.ruler.fits
         start = last
         while (

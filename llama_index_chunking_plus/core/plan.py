@@ -1,7 +1,7 @@
 """Work that waits on others, written once for sync and async callers.
 
-A plan is a generator that yields requests (embed these texts, parse these documents) and returns a result. `run` answers
-each request on the spot, `arun` awaits it; the plan itself never knows which.
+A plan is a generator that yields requests (embed these texts, parse these documents) and returns a result. `run`
+answers each request on the spot, `arun` awaits it; the plan itself never knows which.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -126,8 +126,8 @@ class _BytePairRuler:
     """Tokens of the whole text stand for the tokens of its pieces.
 
     A piece cut at token borders is encoded as it was inside the text, but for rare effects of the encoder's word
-    pattern at its two ends. So the count is taken as exact when the piece ends in whole tokens and stays below the limit by
-    more than `_MARGIN`; else the piece itself is encoded.
+    pattern at its two ends. So the count is taken as exact when the piece ends in whole tokens and stays below the
+    limit by more than `_MARGIN`; else the piece itself is encoded.
     """
 
     _MARGIN = 1
@@ -140,7 +140,9 @@ class _BytePairRuler:
 
     def _encode(self) -> NDArray[np.int64]:
         parts = [self._sizer.encode(block) for block in _blocks(self._text)]
-        tokens = np.concatenate([np.asarray(part, dtype=np.int64) for part in parts]) if parts else np.empty(0, np.int64)
+        tokens = (
+            np.concatenate([np.asarray(part, dtype=np.int64) for part in parts]) if parts else np.empty(0, np.int64)
+        )
         return np.cumsum(self._sizer.token_bytes[tokens], dtype=np.int64)
 
     def marks(self, positions: Sequence[int]) -> Marks:
@@ -185,7 +187,7 @@ def _blocks(text: str) -> list[str]:
         start = line_start or start + _BLOCK_CHARS
         ends.append(start)
     bounds = [0, *ends, len(text)]
-    return [text[a:b] for a, b in zip(bounds, bounds[1:], strict=False) if b > a]
+    return [text[a:b] for a, b in pairwise(bounds) if b > a]
 
 
 @dataclass(frozen=True)

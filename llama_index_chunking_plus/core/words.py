@@ -49,7 +49,9 @@ class Vocabulary:
         if any(not term for term in self.protected_terms):
             raise OptionError("protected_terms holds an empty string; leave it out")
         if self.user_dictionary is not None and not Path(self.user_dictionary).is_file():
-            raise OptionError(f"user_dictionary={self.user_dictionary!r} is no file; give the path of a jieba dictionary")
+            raise OptionError(
+                f"user_dictionary={self.user_dictionary!r} is no file; give the path of a jieba dictionary"
+            )
 
     def straddling(self, text: str, cut: int) -> Span | None:
         """The longest protected occurrence that a cut at ``cut`` would tear apart."""
@@ -101,12 +103,11 @@ def _is_indicator(character: str) -> bool:
 
 
 def _joined(left: str, right: str, indicators_before: int) -> bool:
-    """Whether the two characters belong together; ``indicators_before`` counts regional indicators ending at the left."""
+    """Whether two characters are one to a reader; ``indicators_before`` counts the flags' halves up to the left one."""
     return (
         (left == "\r" and right == "\n")
         or ("\ud800" <= left <= "\udbff" and "\udc00" <= right <= "\udfff")
-        or left == _ZERO_WIDTH_JOINER
-        or right == _ZERO_WIDTH_JOINER
+        or _ZERO_WIDTH_JOINER in (left, right)
         or "\U0001f3fb" <= right <= "\U0001f3ff"
         or unicodedata.category(right) in {"Mn", "Me", "Mc"}
         or (_is_indicator(right) and indicators_before % 2 == 1)

@@ -158,7 +158,7 @@ class SpanNodeParser(NodeParser, ABC):
 
     @contextmanager
     def _chunking_event(self, sources: Sequence[Source]) -> Iterator[Callable[[list[BaseNode]], list[BaseNode]]]:
-        payload = {EventPayload.CHUNKS: [source.text for source in sources]}
+        payload: dict[str, Any] = {EventPayload.CHUNKS: [source.text for source in sources]}
         with self.callback_manager.event(CBEventType.CHUNKING, payload=payload) as event:
 
             def chunked(nodes: list[BaseNode]) -> list[BaseNode]:
@@ -188,7 +188,9 @@ class SpanNodeParser(NodeParser, ABC):
         for index, draft in enumerate(drafts):
             start, end = source.place(draft.span)
             node = node_class(
-                id_=self.id_func(index, source.node) if self.id_func else ids.make(source.root.node_id, start, end, draft),
+                id_=self.id_func(index, source.node)
+                if self.id_func
+                else ids.make(source.root.node_id, start, end, draft),
                 text=draft.text,
                 start_char_idx=start,
                 end_char_idx=end,

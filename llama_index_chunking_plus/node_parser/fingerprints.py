@@ -92,8 +92,8 @@ def _describe_component(component: BaseComponent) -> str:
 
 def _describe_function(function: Callable[..., Any]) -> str:
     """A lambda or local function, by its code and what it closes over."""
-    cells = [cell.cell_contents for cell in function.__closure__ or ()]  # type: ignore[attr-defined]
-    return f"{_describe_code(function.__code__)}{_describe(cells)}{_describe(function.__defaults__ or ())}"  # type: ignore[attr-defined]
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    return f"{_describe_code(function.__code__)}{_describe(cells)}{_describe(function.__defaults__ or ())}"
 
 
 def _describe_code(code: CodeType) -> str:

@@ -24,18 +24,18 @@ from llama_index_chunking_plus.node_parser.semantic import SemanticNodeParser
 from llama_index_chunking_plus.node_parser.sized import MIN_CHUNK_SIZE, SizedNodeParser
 from llama_index_chunking_plus.node_parser.sliding import SlidingWindowNodeParser
 
-_MAX_TO_TARGET = 1.6  # the largest segment over the mean segment; with it, targets of 256 and 600 have maxima of 410 and 960
+_MAX_TO_TARGET = 1.6  # largest over mean segment: a mean of 256 goes with a maximum of 410, 600 with 960
 _OVERLAP = 8  # an eighth of the window
 
 
 class HybridNodeParser(SizedNodeParser):
     """Chunks of the primary parser where they are small enough, of the secondary parser where they are not.
 
-    Both may be any LlamaIndex node parser. Nodes keep exact offsets in the root document, its id, metadata, exclusions and
-    templates, deterministic ids, and links through the whole document, whatever the two parsers do with theirs. A chunk
-    of a foreign parser becomes the slice of the document that covers it; one that does not stand in the document keeps
-    its text, has offsets None, and is counted in one warning. No chunk is above ``max_chunk_size``: what even the secondary
-    parser leaves larger is cut between sentences.
+    Both may be any LlamaIndex node parser. Nodes keep exact offsets in the root document, its id, metadata, exclusions
+    and templates, deterministic ids, and links through the whole document, whatever the two parsers do with theirs. A
+    chunk of a foreign parser becomes the slice of the document that covers it; one that does not stand in the document
+    keeps its text, has offsets None, and is counted in one warning. No chunk is above ``max_chunk_size``: what even the
+    secondary parser leaves larger is cut between sentences.
 
     Args:
         primary_parser: segments the document, e.g. by meaning or by headings.
@@ -74,8 +74,8 @@ class HybridNodeParser(SizedNodeParser):
         Args:
             embed_model: gives the sentence vectors.
             max_chunk_size: the largest size of a chunk; 410 aims at chunks of 256, 960 at chunks of 600.
-            options: unit, tokenizer, sentence_tokenizer, protected_terms, user_dictionary: given to both parsers as well.
-                include_metadata, include_prev_next_rel, callback_manager and id_func: given to the hybrid parser.
+            options: unit, tokenizer, sentence_tokenizer, protected_terms, user_dictionary: given to both parsers as
+                well. include_metadata, include_prev_next_rel, callback_manager and id_func: given to the hybrid parser.
         """
         if max_chunk_size < MIN_CHUNK_SIZE:
             raise ValueError(f"max_chunk_size={max_chunk_size} is below {MIN_CHUNK_SIZE}; choose a larger one")
@@ -93,8 +93,8 @@ class HybridNodeParser(SizedNodeParser):
 
         Args:
             data: what was dumped.
-            kwargs: ``embed_model`` for a nested parser that needs one; ``primary_parser`` and ``secondary_parser`` where they
-                are foreign ones.
+            kwargs: ``embed_model`` for a nested parser that needs one; ``primary_parser`` and ``secondary_parser``
+                where they are foreign ones.
         """
         embed_model = {"embed_model": kwargs.pop("embed_model")} if "embed_model" in kwargs else {}
         nested = {name: _revive(data.get(name), embed_model) for name in ("primary_parser", "secondary_parser")}
@@ -124,10 +124,13 @@ class HybridNodeParser(SizedNodeParser):
 
     def _plan(self, sources: Sequence[Source], show_progress: bool) -> Plan[list[list[Draft]]]:
         segments = yield from _chunks(self.primary_parser, sources, show_progress)
-        sized = [
-            [(draft, self._is_small(draft.text)) for draft in drafts] for drafts in segments
+        sized = [[(draft, self._is_small(draft.text)) for draft in drafts] for drafts in segments]
+        large = [
+            _piece(source, draft)
+            for source, drafts in zip(sources, sized, strict=True)
+            for draft, small in drafts
+            if not small
         ]
-        large = [_piece(source, draft) for source, drafts in zip(sources, sized, strict=True) for draft, small in drafts if not small]
         windows = iter((yield from _chunks(self.secondary_parser, large, show_progress)))
         return [
             [part for draft, small in drafts for part in ([draft] if small else self._bounded(draft, next(windows)))]
@@ -199,9 +202,11 @@ def _piece(source: Source, draft: Draft) -> Source:
 
 def _inside(draft: Draft, window: Draft, part: Span) -> Draft:
     """A part of a window of a draft, in the frame of the draft's source."""
-    known = draft.span is not None and window.span is not None
+    span = None
+    if draft.span is not None and window.span is not None:
+        span = part.shift(draft.span.start + window.span.start)
     return Draft(
-        span=part.shift(draft.span.start + window.span.start) if known else None,
+        span=span,
         text=part.of(window.text),
         metadata={**draft.metadata, **window.metadata},
         like=window.like or draft.like,
@@ -212,8 +217,8 @@ def _warn_about_lost(parser: NodeParser, drafts: Sequence[Draft]) -> None:
     lost = sum(draft.span is None and bool(draft.text.strip()) for draft in drafts)
     if lost:
         warnings.warn(
-            f"{lost} of {len(drafts)} chunks of {type(parser).__name__} do not stand in their document; they keep their "
-            "text and have no offsets. Use a parser that does not rewrite text.",
+            f"{lost} of {len(drafts)} chunks of {type(parser).__name__} do not stand in their document; they keep "
+            "their text and have no offsets. Use a parser that does not rewrite text.",
             ChunkingPlusWarning,
             stacklevel=2,
         )
@@ -221,14 +226,15 @@ def _warn_about_lost(parser: NodeParser, drafts: Sequence[Draft]) -> None:
 
 def _revive(data: Any, embed_model: dict[str, Any]) -> Any:
     """One of our own parsers from its dump; anything else as it is."""
-    known = {each.class_name(): each for each in _family(SpanNodeParser)}
-    parser = known.get(data.get("class_name")) if isinstance(data, dict) else None
-    if parser is None:
-        return data
-    return parser.from_dict(data, **(embed_model if "embed_model" in parser.model_fields else {}))
+    family: type[Any] = SpanNodeParser
+    for parser in _subclasses(family):
+        if isinstance(data, dict) and data.get("class_name") == parser.class_name():
+            takes_model = "embed_model" in parser.model_fields or issubclass(parser, HybridNodeParser)
+            return parser.from_dict(data, **(embed_model if takes_model else {}))
+    return data
 
 
-def _family(parser: type[SpanNodeParser]) -> Iterator[type[SpanNodeParser]]:
+def _subclasses(parser: type[Any]) -> Iterator[type[Any]]:
     for child in parser.__subclasses__():
         yield child
-        yield from _family(child)
+        yield from _subclasses(child)

@@ -1,8 +1,8 @@
 """Copies that can be pickled, so that a worker process gets the same parser and the live one stays whole.
 
-LlamaIndex's components, when pickled, delete from the live object whatever refuses, and come back with defaults in its place.
-Here a component is copied first, a foreign parser is rebuilt from the arguments of its constructor, and what cannot be
-pickled is an error.
+LlamaIndex's components, when pickled, delete from the live object whatever refuses, and come back with defaults in its
+place. Here a component is copied first, a foreign parser is rebuilt from the arguments of its constructor, and what
+cannot be pickled is an error.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from llama_index.core.embeddings import BaseEmbedding
@@ -24,8 +23,8 @@ Vectors = NDArray[np.float32]
 class EmbedTexts:
     """Asks for the vectors of texts, shape ``(n_texts, dim)``, in batches of the model's own size.
 
-    A batch that fails, or whose vectors do not have the dimension of the others, gives rows of NaN and one warning for the
-    whole request.
+    A batch that fails, or whose vectors do not have the dimension of the others, gives rows of NaN and one warning for
+    the whole request.
 
     Raises:
         EmbeddingError: not one batch succeeded.
@@ -67,17 +66,21 @@ class EmbedTexts:
             errors = [answer for answer in answers if isinstance(answer, Exception)]
             if not errors:
                 return np.empty((0, 1), dtype=np.float32)
-            raise EmbeddingError(f"the embedding model failed on every batch; the first failure: {errors[0]!r}") from errors[0]
+            raise EmbeddingError(
+                f"the embedding model failed on every batch; the first failure: {errors[0]!r}"
+            ) from errors[0]
         dim = max(set(dims), key=dims.count)
         kept = [_rows_or_nan(answer, len(batch), dim) for answer, batch in zip(answers, self._batches, strict=True)]
-        self._warn_about([batch for rows, batch in zip(kept, self._batches, strict=True) if not np.isfinite(rows).all()])
+        self._warn_about(
+            [batch for rows, batch in zip(kept, self._batches, strict=True) if not np.isfinite(rows).all()]
+        )
         return np.concatenate(kept)
 
     def _warn_about(self, failed: Sequence[list[str]]) -> None:
         if failed:
             warnings.warn(
                 f"The embedding model failed on, or gave no usable vectors for, {len(failed)} of {len(self._batches)} "
-                "batches of sentences; there, chunks are cut by size instead of meaning. Parse again once the model works.",
+                "batches of sentences; there, chunks are cut by size instead of meaning. Parse again when it works.",
                 ChunkingPlusWarning,
                 stacklevel=2,
             )
@@ -111,7 +114,5 @@ class ParseDocuments:
 
     async def arun(self) -> list[list[BaseNode]]:
         """The nodes of each document."""
-        nodes: list[Any] = []
-        for document in get_tqdm_iterable(self._documents, self._show_progress, "Parsing nodes"):
-            nodes.append(await self._parser.aget_nodes_from_documents([document]))  # noqa: PERF401  tqdm is no async iterator
-        return nodes
+        documents = get_tqdm_iterable(self._documents, self._show_progress, "Parsing nodes")
+        return [await self._parser.aget_nodes_from_documents([document]) for document in documents]

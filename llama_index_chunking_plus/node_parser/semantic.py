@@ -24,14 +24,15 @@ from llama_index_chunking_plus.node_parser.sized import MIN_CHUNK_SIZE, SizedNod
 class SemanticNodeParser(SizedNodeParser):
     """Chunks that each keep to one topic: a partition of the document into whole sentences, by their vectors.
 
-    Every distinct sentence is embedded once, those of all documents of a call together. No chunk is above ``max_size``; none is
-    below ``min_size`` unless its document is, or the maximum leaves no choice. Sentences whose vectors are missing, NaN
-    or zero are cut by size.
+    Every distinct sentence is embedded once, those of all documents of a call together. No chunk is above ``max_size``;
+    none is below ``min_size`` unless its document is, or the maximum leaves no choice. Sentences whose vectors are
+    missing, NaN or zero are cut by size.
 
     Args:
         embed_model: gives the sentence vectors; any scale and dimension.
-        rule: "optimal" (dynamic programming over all segmentations) or "percentile" (a cut wherever the distance between
-            the sentences left and right of a gap is in the highest ``100 - percentile`` percent of the document).
+        rule: "optimal" (dynamic programming over all segmentations) or "percentile" (a cut wherever the distance
+            between the sentences left and right of a gap is in the highest ``100 - percentile`` percent of the
+            document).
         max_size: the largest size of a chunk, in ``unit``.
         target_size: the wanted mean size under "optimal"; None: as many topics as the document itself shows.
         min_size: the smallest size of a chunk; None: a third of ``target_size``, or a floor that suits the rule.

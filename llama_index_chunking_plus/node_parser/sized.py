@@ -29,8 +29,8 @@ class SizedNodeParser(SpanNodeParser):
 
     Args:
         unit: "tokens" or "chars" (code points): what all sizes of the parser are counted in.
-        tokenizer: counts tokens; None is LlamaIndex's global tokenizer. A callable from text to token ids or to a number,
-            "tiktoken:<encoding>" or "import:<module>:<name>". Has no effect with unit="chars".
+        tokenizer: counts tokens; None is LlamaIndex's global tokenizer. A callable from text to token ids or to a
+            number, "tiktoken:<encoding>" or "import:<module>:<name>". Has no effect with unit="chars".
         sentence_tokenizer: finds the sentences that chunks are made of.
         protected_terms: strings that are not cut while they fit.
         user_dictionary: path of a jieba dictionary; its words are not cut while they fit.
@@ -82,7 +82,7 @@ class SizedNodeParser(SpanNodeParser):
         return self.sentence_tokenizer.ends(text)
 
     def _metadata_size(self, source: Source) -> int:
-        """What the metadata adds to a chunk, counted as LlamaIndex's splitters do: the longer of the two that are shown."""
+        """What the metadata adds to a chunk, counted as LlamaIndex's splitters do: the longer of the two shown."""
         if not self.include_metadata:
             return 0
         shown = (source.node.get_metadata_str(mode) for mode in (MetadataMode.EMBED, MetadataMode.LLM))

@@ -1,9 +1,9 @@
 """From what a user calls a tokenizer to a sizer, and to a specification that survives dumps, pickles and processes.
 
-    None                    LlamaIndex's global tokenizer, looked up when it is first needed
-    "tiktoken:cl100k_base"  a byte-pair encoding of tiktoken by name
-    "import:package.module:name"  a callable that can be imported
-    any callable            text to a number, or to something with a length
+None                    LlamaIndex's global tokenizer, looked up when it is first needed
+"tiktoken:cl100k_base"  a byte-pair encoding of tiktoken by name
+"import:package.module:name"  a callable that can be imported
+any callable            text to a number, or to something with a length
 """
 
 from __future__ import annotations
