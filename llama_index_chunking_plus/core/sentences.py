@@ -107,15 +107,25 @@ _BREAKS: dict[NewlineRule, re.Pattern[str]] = {
 _LEADING = re.compile(rf"{_BLANK}*")
 _TRAILING = re.compile(rf"{_BLANK}*{_NEWLINE}|{_BLANK}*")
 _NUMBERS = r"[\d０-９]{1,3}(?:[-–—~～,，、 ]+[\d０-９]{1,3})*"
-_NOTE = rf"[\[［〔【](?:注|\^)?{_NUMBERS}[\]］〕】]|[¹²³⁰-⁹]+|[①-⑳❶-❿]|[†‡]|\[\^\w{{1,20}}\]|<sup>[^<>]{{0,20}}</sup>"
+_NOTES = rf"[\[［〔【](?:注|\^)?{_NUMBERS}[\]］〕】]|[¹²³⁰-⁹]+|[①-⑳❶-❿]|[†‡]|\[\^\w{{1,20}}\]|<sup>[^<>]{{0,20}}</sup>"
 _ORNAMENT = re.compile(
-    rf"(?:(?P<emoji>{_EMOJI}+)|[ ]?(?P<note>{_NOTE})|(?P<rest></[A-Za-z][\w:-]{{0,30}}\s?>|<br\s?/?>|&nbsp;|&emsp;"
+    rf"(?:(?P<emoji>{_EMOJI}+)|[ ]?(?P<note>{_NOTES})|(?P<rest></[A-Za-z][\w:-]{{0,30}}\s?>|<br\s?/?>|&nbsp;|&emsp;"
     rf"|[:;=]-?[)(DP](?!\w)))[{_STOPS}{re.escape(_CLOSERS)}]*"
 )
+_NOTE = re.compile(_NOTES)
+_NOTE = re.compile(_NOTES)
 _ITEM = re.compile(r"[\W_]*(?:\d{1,3}|[A-Za-z]|[IVXivx]{1,5})(?:\.\d{1,3})*")
 _NUMBERED_ITEM = re.compile(r"[\W_]*\d{1,3}[.．、]")
 _BARE = re.compile(r"[\W_]*(?:\d{1,3}|[A-Za-z])?[\W_]*")
 _SOURCE = re.compile(rf"[（(][^（）(){_STOPS}\n]{{1,30}}[）)]")
+_FENCE = re.compile(r"\n[ >]{0,3}(`{3,}|~{3,})[^`\n]*")
+_CAPITAL = re.compile(r" +[A-Z]")
+_NUMERAL = re.compile(r"[\d一二三四五六七八九十]")
+_SHORTEST_WRAPPED = 18
+_FRESH_LINE = re.compile(
+    r"[　\t#>|*+•·●-]|\s{2}|[(（]?[\d一二三四五六七八九十]{1,3}[)）.．、]|第[\d一二三四五六七八九十百零]{1,6}[章节條条编款]|[①-⑳]|```|$"
+)
+_INTRODUCERS = ("：", ":", "，", ",", "—", *_SPEECH[1:-1])
 _OPERATOR = re.compile(r"\s*[=<>+*/|&]")
 _ENTITY = re.compile(r"&#?\w{1,8};")
 _LATIN_BACKWARDS = re.compile(r"[0-9A-Za-z.'’&-]*")
@@ -133,7 +143,7 @@ class _Patterns(NamedTuple):
 def _mark_patterns(options: ChineseSentenceTokenizer, stops: str) -> Iterator[str]:
     """What follows the first character of a mark, the most frequent first."""
     ends = re.escape(_CLOSERS) + "\"'"
-    yield rf"(?P<plain>(?<=[{stops}])(?={_HAN}))"
+    yield rf"(?<=[{stops}])(?={_HAN})"
     yield rf"(?<=[{stops}])(?:[{stops}?]|!(?!\[)|[…⋯]+(?=[{stops}!?{ends}]))*"
     yield r"(?<=\.)(?<!\.\.)(?![\x21\x23-\x26+-;=-Z\\^_a-z{|~])"
     yield rf"(?<=[!?])(?<! .)(?:(?![\w=(\[{{<>/\\&|%$#@:,;-])|(?<={_CJK}.)(?!\[)|(?={_CJK}))(?:[{stops}?]|!(?!\[))*"
@@ -174,7 +184,8 @@ _PAIRABLE = re.compile(rf"[{re.escape(_CLOSERS)}\"'`$<:*_]")
 def _patterns(options: ChineseSentenceTokenizer) -> _Patterns:
     stops = _STOPS + "；" * options.semicolon
     first = re.escape(stops + ".!?．~～…⋯" + ";" * options.semicolon + "：:" * options.colon)
-    mark = "|".join(_mark_patterns(options, stops))
+    plain, *others = _mark_patterns(options, stops)
+    mark = f"(?P<plain>{plain})|(?P<mark>{'|'.join(others)})"
     at_end = rf"(?!{_BLANK}*(?:{_NEWLINE}|\Z))" if options.newline == "line" else ""
     token = "|".join([mark, *_SHIELDED, *_PAIRED, *_LITERAL])
     return _Patterns(
@@ -289,24 +300,290 @@ class _Block:
                 nesting.toggle(at)
             elif role == "emphasis":
                 nesting.emphasise(at, found.end())
-            elif role == "mark" or role == "plain":
+            elif role is not None:
                 marks.append((found, nesting.top))
         nesting.settle()
         self.closing = nesting.closing
         return marks
 
     def cuts(self) -> list[int]:
-        text, hi, cuts = self.text, self.hi, []
-        if text[self.lo] == "|" and text[self.lo : hi].rstrip().endswith("|"):
+        """Where a sentence ends inside the block; the end of the block itself is left out."""
+        if self._is_table_row():
             return []
+        cuts = []
         for found, pair in self._marks():
             if found.start() <= self.start:
                 continue
+            if pair is not None and pair.end < 0:
+                pair = pair.parent
             if pair is None and found.lastgroup == "plain":
                 cut = found.end()
             else:
                 cut = self._judge(found.start(), found.end(), pair)
-            if self.start < cut < hi:
+            if cut >= self.hi:
+                break
+            if cut > self.start:
                 cuts.append(cut)
                 self.start = cut
         return cuts
+
+    def _is_table_row(self) -> bool:
+        return self.text[self.lo] == "|" and self.text[self.lo : self.hi].rstrip().endswith("|")
+
+    def _judge(self, first: int, after: int, pair: _Pair | None) -> int:
+        """Where the sentence that the mark ``text[first:after]`` ends has its own end, or 0 if it goes on."""
+        end, closed, pair = self._close(after, pair)
+        if self._is_shielded(pair):
+            return 0
+        cut = self._tail(end, closed)
+        following = self.text[cut : cut + 1] if cut < self.hi else ""
+        if following and (following in _SEPARATORS or following in _STOPS or (closed and following in "—–…⋯")):
+            return 0
+        dressed = end > after or self.text[end : end + 1] == "<"
+        if dressed and (following.islower() or _CONTINUES.match(self.text, cut, self.hi)):
+            return 0
+        if closed is None or closed.is_quote:
+            ends = self._mark_ends(first, after, end, closed)
+        else:
+            ends = self._aside_ends(closed, first, after)
+        return cut if ends else 0
+
+    def _close(self, end: int, pair: _Pair | None) -> tuple[int, _Pair | None, _Pair | None]:
+        """Step over the closers at ``end``: the new end, the outermost pair they close, the pair around it."""
+        text, closed = self.text, None
+        while end < self.hi:
+            spaced = pair is not None and pair.end == end + 1 and text[end] == " "
+            if pair is not None and (pair.end == end or spaced):
+                closed, end, pair = pair, pair.end + 1, pair.parent
+            elif end in self.closing:
+                end = self.closing[end]
+            elif text[end] in _CLOSERS:
+                end += 1
+            else:
+                break
+        return end, closed, pair
+
+    def _tail(self, end: int, closed: _Pair | None) -> int:
+        """Step over emoji, notes, closing tags, the source of a quotation, and the white space after them."""
+        text, hi = self.text, self.hi
+        source = _SOURCE.match(text, end, hi) if closed and closed.is_quote else None
+        end = source.end() if source else end
+        while ornament := _ORNAMENT.match(text, end, hi):
+            if self._opens_item(ornament):
+                break
+            end = ornament.end()
+        return _end_of(_TRAILING, text, end, hi)
+
+    def _opens_item(self, ornament: re.Match[str]) -> bool:
+        """Whether the emoji or number is a bullet: the sentence that ends here began with its like."""
+        text, at = self.text, ornament.start()
+        head = _end_of(_LEADING, text, self.start, at)
+        if ornament.lastgroup == "emoji":
+            return text[head] == text[at]
+        return ornament.lastgroup == "note" and _NOTE.match(text, head, at) is not None
+
+    def _is_shielded(self, pair: _Pair | None) -> bool:
+        while pair is not None:
+            if not pair.is_quote or self.options.quotes == "keep":
+                return True
+            if self._role(pair) == "embedded" and not self._is_long(pair):
+                return True
+            pair = pair.parent
+        return False
+
+    def _is_long(self, pair: _Pair) -> bool:
+        return pair.end - pair.start > _LONG_QUOTE and self.text[pair.end - 1] in _FULL_STOPS
+
+    def _role(self, pair: _Pair) -> str:
+        """How a quotation stands in its sentence: "speech" after ：or ，, "opening" at the start, else "embedded"."""
+        if not pair.role:
+            floor = max(self.start, pair.start - 12)
+            before = self.text[floor : pair.start].rstrip()
+            if _CONTINUES.match(self.text, pair.end + 1, self.hi):
+                pair.role = "embedded"
+            elif before.endswith(_INTRODUCERS):
+                pair.role = "speech"
+            elif floor == self.start and _BARE.fullmatch(before):
+                pair.role = "opening"
+            else:
+                pair.role = "embedded"
+        return pair.role
+
+    def _aside_ends(self, closed: _Pair, first: int, after: int) -> bool:
+        """A mark that ends a bracket ends the sentence if the bracket is a sentence, or if it is 。."""
+        if closed.kind != ")" or self.text[first] == ".":
+            return False
+        before = self.text[max(self.start, closed.start - 12) : closed.start]
+        is_sentence = not before.strip() and closed.end - closed.start > _LONG_ASIDE
+        return is_sentence or self.text[after - 1] in _FULL_STOPS
+
+    def _quotation_ends(self, closed: _Pair, first: int, after: int, end: int) -> bool:
+        role = self._role(closed)
+        if role == "speech":
+            return True
+        if self.text[first] in "…⋯":
+            return self.options.ellipsis == "always"
+        if role == "opening":
+            return not _SAID.match(self.text, end, self.hi)
+        return self.text[after - 1] in _FULL_STOPS
+
+    def _mark_ends(self, first: int, after: int, end: int, closed: _Pair | None) -> bool:
+        text, char = self.text, self.text[first]
+        if char == "." and after == first + 1 and not self._dot_ends(first, end):
+            return False
+        if closed is not None:
+            return self._quotation_ends(closed, first, after, end)
+        if char in ".…⋯" and (char != "." or after > first + 1):
+            return self.options.ellipsis == "always" or _CAPITAL.match(text, end, self.hi) is not None
+        if char in "~～":
+            return text[self.lo : self.hi].rstrip().endswith(("~", "～"))
+        if char in "!?" and after == first + 1:
+            return self._bang_ends(first, end)
+        return char != ";" or not any(m.end() > first for m in _ENTITY.finditer(text, max(self.lo, first - 9), after))
+
+    def _bang_ends(self, at: int, end: int) -> bool:
+        if _OPERATOR.match(self.text, end, self.hi):
+            return False
+        word = self._word_before(at)
+        return self.text[at] == "?" or not (word in _BRANDS or (len(word) == 1 and word.isalpha()))
+
+    def _word_before(self, at: int) -> str:
+        backwards = self.text[max(self.start, at - 24) : at][::-1]
+        return backwards[: _end_of(_LATIN_BACKWARDS, backwards, 0, 24)][::-1]
+
+    def _dot_ends(self, at: int, end: int) -> bool:
+        text, hi = self.text, self.hi
+        if _ITEM.fullmatch(text, self.start, at):
+            return False
+        word = self._word_before(at)
+        word_after = _WORD.match(text, end, hi)
+        follow = word_after.group(1) if word_after else ""
+        if not word:
+            return not follow[:1].islower()
+        lower = word.lower()
+        if follow[:1].islower() or word in _TITLES or lower in _TITLES:
+            return False
+        if lower in _NUMBERED and _NUMERAL.match(follow):
+            return False
+        if word in _SHORTENED or lower in _SHORTENED or _INITIALS.fullmatch(word):
+            return follow in _STARTERS and len(word) > 1
+        if word.isdigit():
+            apart = end >= hi or text[end].isspace()
+            return not follow if not apart else len(word) > 3 or not _NUMBERED_ITEM.match(text, self.start, at)
+        return True
+
+
+def _end_of(pattern: re.Pattern[str], text: str, start: int, stop: int) -> int:
+    """Where a pattern that can match nothing stops matching."""
+    found = pattern.match(text, start, stop)
+    return found.end() if found else start
+
+
+# ------------------------------------------------------------------------------------------------ tokenizer
+
+
+def _code_fences(text: str) -> list[int]:
+    """Where fenced code starts and ends, in turn; a fence that is never closed is none."""
+    edges: list[int] = []
+    opened = ""
+    start = 0
+    for found in _FENCE.finditer("\n" + text):
+        run = found.group(1)
+        if not opened:
+            opened, start = run, found.start()
+        elif run.startswith(opened):
+            edges += [start, found.end()]
+            opened = ""
+    return edges
+
+
+def _unwrapped(text: str, breaks: list[int]) -> list[int]:
+    """The breaks without those that merely wrap a long line."""
+    kept, line = [], 0
+    for end in breaks:
+        if not _is_wrapped(text, line, end):
+            kept.append(end)
+        line = end
+    return kept
+
+
+def _is_wrapped(text: str, start: int, end: int) -> bool:
+    body = text[start:end].rstrip()
+    gap = text[start + len(body) : end]
+    return (
+        len(body) >= _SHORTEST_WRAPPED
+        and len(gap.splitlines()) == 1
+        and gap != "\u2029"
+        and body.rstrip(_CLOSERS + "\"'*_")[-1:] not in _STOPS + "!?.…⋯：:|"
+        and body[0] not in "#|"
+        and not _FRESH_LINE.match(text, end)
+    )
+
+
+def _off_combining(text: str, ends: list[int]) -> list[int]:
+    """The ends, moved on past combining marks, variation selectors and joiners."""
+    stuck = {char for char in set(map(text.__getitem__, ends[:-1])) if char == "\u200d" or category(char)[0] == "M"}
+    if not stuck:
+        return ends
+    moved: list[int] = []
+    for end in ends:
+        while end < len(text) and (text[end] == "\u200d" or category(text[end])[0] == "M"):
+            end += 1
+        if not moved or end > moved[-1]:
+            moved.append(end)
+    return moved
+
+
+@dataclass(frozen=True)
+class ChineseSentenceTokenizer:
+    """x"""
+
+    quotes: QuoteRule = "split"
+    ellipsis: EllipsisRule = "auto"
+    newline: NewlineRule = "line"
+    semicolon: bool = False
+    colon: bool = False
+
+    def ends(self, text: str) -> list[int]:
+        """The offset at which each sentence ends, ascending; the last is ``len(text)``."""
+        breaks = self._breaks(text)
+        candidate = _patterns(self).candidate
+        fences = _code_fences(text) if "```" in text or "~~~" in text else []
+        ends: list[int] = []
+        done = at = 0
+        while found := candidate.search(text, at):
+            inside = bisect_right(fences, found.start())
+            if inside % 2:
+                at = fences[inside]
+                continue
+            index = bisect_right(breaks, found.start())
+            ends += breaks[done:index]
+            at = breaks[index]
+            ends += _Block(text, breaks[index - 1] if index else 0, at, self).cuts()
+            done = index
+        return _off_combining(text, ends + breaks[done:])
+
+    def _breaks(self, text: str) -> list[int]:
+        """The ends of the blocks; white space at the very start or end of the text makes none of its own."""
+        lead, stop = _end_of(_LEADING, text, 0, len(text)), len(text.rstrip())
+        breaks = [found.end() for found in _BREAKS[self.newline].finditer(text, lead)]
+        if self.newline == "wrap":
+            breaks = _unwrapped(text, breaks)
+        while breaks and breaks[-1] >= stop:
+            breaks.pop()
+        return [*breaks, len(text)] if text else []
+
+    def spans(self, text: str) -> list[Span]:
+        """x"""
+        return spans_between(self.ends(text))
+
+    def __call__(self, text: str) -> list[str]:
+        """x"""
+        return [text[start:end] for start, end in pairwise([0, *self.ends(text)])]
+
+
+_DEFAULT = ChineseSentenceTokenizer()
+
+
+def chinese_sentence_tokenizer(text: str) -> list[str]:
+    return _DEFAULT(text)

@@ -143,7 +143,7 @@ def load_docstore(persist_dir: str | Path) -> SimpleDocumentStore:
         return SimpleDocumentStore()
     try:
         return _read_docstore(path)
-    except (OSError, ValueError) as error:
+    except ValueError as error:
         aside = path.with_name(path.name + ".unreadable")
         logger.warning("%s cannot be read (%s); it is set aside as %s and rebuilt.", path, error, aside.name)
         path.replace(aside)
@@ -221,6 +221,6 @@ def _read_unfinished(path: Path) -> Iterator[tuple[str, str]]:
     if not path.exists():
         return
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        with suppress(ValueError):
+        with suppress(KeyError, TypeError, ValueError):
             entry = json.loads(line)
             yield from ((entry["collection"], document_id) for document_id in entry["documents"])

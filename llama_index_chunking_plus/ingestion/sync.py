@@ -59,7 +59,8 @@ def sync_documents(
     Documents are told apart by ``id_``, which must be the same in every run (LlamaIndex makes up a new one where none
     is given). The rows of these documents in the vector store are owned by the sync: what it did not write is removed.
     The pipeline's transformations, stores and name are used; its cache, strategy, readers and own documents are not.
-    Without a vector store the documents are transformed and recorded, and the nodes are not kept.
+    Without a vector store the documents are transformed and recorded, and the nodes are not kept. A vector store in
+    memory is the caller's to persist; one that comes back empty is filled again.
 
     Args:
         documents: all documents, or some; blank ones are recorded and have no rows.

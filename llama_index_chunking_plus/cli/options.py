@@ -1,0 +1,106 @@
+"""Parsers and embedding models by the names and sizes that the command line takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from llama_index.core.embeddings import BaseEmbedding
+from llama_index.core.node_parser import NodeParser
+
+from llama_index_chunking_plus.embeddings import OfflineEmbedding
+from llama_index_chunking_plus.errors import MissingExtraError, OptionError
+from llama_index_chunking_plus.node_parser import HybridNodeParser, SemanticNodeParser, SlidingWindowNodeParser
+
+OFFLINE = "offline"
+
+
+@dataclass(frozen=True)
+class ParserChoice:
+    """What a store remembers of its parser; None: the parser's own default."""
+
+    parser: str = "hybrid"
+    chunk_size: int | None = None
+    chunk_overlap: int | None = None
+    target_size: int | None = None
+    unit: str = "tokens"
+
+    def changed_by(self, **given: Any) -> ParserChoice:
+        """The choice with every option that was given on the command line."""
+        return replace(self, **{name: value for name, value in given.items() if value is not None})
+
+    def describe(self) -> str:
+        """One line for people."""
+        return ", ".join(f"{name}={value}" for name, value in asdict(self).items() if value is not None)
+
+
+def _sliding(choice: ParserChoice, _: Callable[[], BaseEmbedding]) -> NodeParser:
+    _refuse(choice, "target_size")
+    size = {} if choice.chunk_size is None else {"chunk_size": choice.chunk_size}
+    default = min(64, (choice.chunk_size or 512) // 8)
+    overlap = default if choice.chunk_overlap is None else choice.chunk_overlap
+    return SlidingWindowNodeParser(unit=choice.unit, chunk_overlap=overlap, **size)
+
+
+def _semantic(choice: ParserChoice, model: Callable[[], BaseEmbedding]) -> NodeParser:
+    _refuse(choice, "chunk_overlap")
+    size = {} if choice.chunk_size is None else {"max_size": choice.chunk_size}
+    return SemanticNodeParser(
+        embed_model=model(),
+        unit=choice.unit,
+        target_size=choice.target_size,
+        **size,
+    )
+
+
+def _hybrid(choice: ParserChoice, model: Callable[[], BaseEmbedding]) -> NodeParser:
+    _refuse(choice, "chunk_overlap", "target_size")
+    size = {"max_chunk_size": 410 if choice.chunk_size is None else choice.chunk_size}
+    return HybridNodeParser.from_defaults(model(), unit=choice.unit, **size)
+
+
+_PARSERS: dict[str, Callable[[ParserChoice, Callable[[], BaseEmbedding]], NodeParser]] = {
+    "hybrid": _hybrid,
+    "semantic": _semantic,
+    "sliding": _sliding,
+}
+
+
+def make_parser(choice: ParserChoice, model: Callable[[], BaseEmbedding]) -> NodeParser:
+    """The parser of a choice; ``model`` is called where it needs an embedding model.
+
+    Raises:
+        OptionError: there is no parser of that name, or it does not take an option that was given.
+        ValueError: a size is out of range.
+    """
+    if choice.parser not in _PARSERS:
+        raise OptionError(f"--parser {choice.parser!r} is not one of {', '.join(_PARSERS)}")
+    return _PARSERS[choice.parser](choice, model)
+
+
+def make_model(name: str) -> BaseEmbedding:
+    """The embedding model of a name: "offline", or the id or folder of a HuggingFace model.
+
+    Raises:
+        MissingExtraError: the HuggingFace integration is not installed.
+        OptionError: the model cannot be loaded.
+    """
+    if name == OFFLINE:
+        return OfflineEmbedding()
+    try:
+        from llama_index.embeddings.huggingface import HuggingFaceEmbedding  # noqa: PLC0415  an extra
+    except ImportError as error:
+        raise MissingExtraError("llama-index-embeddings-huggingface", "huggingface") from error
+    try:
+        return HuggingFaceEmbedding(model_name=name)  # type: ignore[no-any-return]
+    except Exception as error:
+        raise OptionError(
+            f"--embed-model {name!r} cannot be loaded ({error}); give 'offline', or the id or folder of a model"
+        ) from error
+
+
+def _refuse(choice: ParserChoice, *names: str) -> None:
+    for name in names:
+        if getattr(choice, name) is not None:
+            raise OptionError(f"--{name.replace('_', '-')} has no meaning for --parser {choice.parser}; leave it out")

@@ -1,0 +1,144 @@
+"""A folder that holds an ingested corpus: Chroma, the documents, and which parser and model made it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from llama_index.core import Document, VectorStoreIndex
+from llama_index.core.embeddings import BaseEmbedding
+from llama_index.core.ingestion import IngestionPipeline
+from llama_index.core.schema import NodeWithScore
+from llama_index.core.vector_stores.types import BasePydanticVectorStore
+
+from llama_index_chunking_plus.cli.options import OFFLINE, ParserChoice, make_model, make_parser
+from llama_index_chunking_plus.errors import MissingExtraError, StoreMismatchError
+from llama_index_chunking_plus.ingestion import SyncReport, sync_documents
+
+_MANIFEST = "chunking-plus.json"
+_COLLECTION = "chunks"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What made a store."""
+
+    parser: ParserChoice
+    embed_model: str
+
+    def to_json(self) -> str:
+        """The manifest as it is written."""
+        return json.dumps(
+            {"parser": asdict(self.parser), "embed_model": self.embed_model}, ensure_ascii=False, indent=2
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Manifest:
+        """The manifest as it was written."""
+        data = json.loads(text)
+        return cls(ParserChoice(**data["parser"]), data["embed_model"])
+
+
+@dataclass(frozen=True)
+class CorpusStore:
+    """A store in a folder; everything that is asked of it goes through its manifest."""
+
+    folder: Path
+
+    def manifest(self) -> Manifest | None:
+        """What made the store; None if nothing did yet.
+
+        Raises:
+            StoreMismatchError: the folder's manifest cannot be understood.
+        """
+        path = self.folder / _MANIFEST
+        if not path.exists():
+            return None
+        try:
+            return Manifest.from_json(path.read_text(encoding="utf-8"))
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreMismatchError(f"{path} cannot be read ({error}); ingest into a new --store") from error
+
+    def settle(self, embed_model: str | None, parser: str | None, **sizes: Any) -> Manifest:
+        """What the next ingestion uses: what is remembered, with the sizes that are given now; and remember that.
+
+        Raises:
+            StoreMismatchError: the store was made with another model or kind of parser than is asked for.
+        """
+        known = self.manifest()
+        choice = (known.parser if known else ParserChoice()).changed_by(parser=parser, **sizes)
+        manifest = Manifest(choice, embed_model or (known.embed_model if known else OFFLINE))
+        if known:
+            self._check("embedding model", "--embed-model", known.embed_model, manifest.embed_model)
+            self._check("parser", "--parser", known.parser.parser, choice.parser)
+        return manifest
+
+    def ingest(
+        self,
+        documents: Sequence[Document],
+        manifest: Manifest,
+        *,
+        delete_missing: bool,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> SyncReport:
+        """Make the store hold these documents; see `sync_documents` for what is promised."""
+        model = make_model(manifest.embed_model)
+        parser = make_parser(manifest.parser, lambda: model)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._remember(manifest)
+        pipeline = IngestionPipeline(transformations=[parser, model], vector_store=self._vector_store())
+        return sync_documents(
+            documents,
+            pipeline,
+            persist_dir=self.folder / "documents",
+            delete_missing=delete_missing,
+            on_progress=on_progress,
+        )
+
+    def query(self, question: str, k: int, embed_model: str | None = None) -> list[NodeWithScore]:
+        """The ``k`` chunks nearest to the question."""
+        index = self.index(embed_model)
+        return index.as_retriever(similarity_top_k=k).retrieve(question)
+
+    def index(self, embed_model: str | None = None) -> VectorStoreIndex:
+        """The store as a LlamaIndex index.
+
+        Raises:
+            StoreMismatchError: nothing was ingested here, or with another embedding model than is asked for.
+        """
+        known = self.manifest()
+        if known is None:
+            raise StoreMismatchError(
+                f"{self.folder} is no store; run: chunking-plus ingest PATHS --store {self.folder}"
+            )
+        self._check("embedding model", "--embed-model", known.embed_model, embed_model or known.embed_model)
+        model: BaseEmbedding = make_model(known.embed_model)
+        return VectorStoreIndex.from_vector_store(self._vector_store(), embed_model=model)
+
+    def _check(self, what: str, option: str, known: str, asked: str) -> None:
+        if known != asked:
+            raise StoreMismatchError(
+                f"{self.folder} was made with the {what} {known!r}, not {asked!r}; leave {option} out, or ingest into a "
+                "new --store"
+            )
+
+    def _remember(self, manifest: Manifest) -> None:
+        path = self.folder / _MANIFEST
+        draft = path.with_suffix(".tmp")
+        draft.write_text(manifest.to_json() + "\n", encoding="utf-8")
+        os.replace(draft, path)  # noqa: PTH105  atomic on every platform
+
+    def _vector_store(self) -> BasePydanticVectorStore:
+        try:
+            import chromadb.config  # noqa: PLC0415  an extra
+            from llama_index.vector_stores.chroma import ChromaVectorStore  # noqa: PLC0415  an extra
+        except ImportError as error:
+            raise MissingExtraError("llama-index-vector-stores-chroma", "chroma") from error
+        settings = chromadb.config.Settings(anonymized_telemetry=False)
+        client = chromadb.PersistentClient(str(self.folder / "chroma"), settings)
+        collection = client.get_or_create_collection(_COLLECTION, metadata={"hnsw:space": "cosine"})
+        return ChromaVectorStore(chroma_collection=collection)
