@@ -10,8 +10,9 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from llama_index_chunking_plus.core.sizing import Ruler
+from llama_index_chunking_plus.core.sizing import Marks, Ruler
 from llama_index_chunking_plus.core.spans import Span
 from llama_index_chunking_plus.core.words import Vocabulary, last_character_end
 
@@ -39,10 +40,9 @@ class Units:
         """
         windows: list[Span] = []
         first, last, count = 0, 0, len(self.bounds) - 1
-        begun, ended = self.ruler.marks(self.bounds)
         while last < count:
             first = self._rewind(first, last, limit, overlap) if windows and overlap else last
-            last = self._furthest(begun, ended[first], last, limit, first)
+            last = self._furthest(first, last, limit)
             windows.append(Span(self.bounds[first], self.bounds[last]))
         return windows
 
@@ -53,23 +53,26 @@ class Units:
         first, last = bisect_left(self.bounds, span.start), bisect_left(self.bounds, span.end)
         return Units(self.bounds[first : last + 1], self.ruler).slide(limit)
 
-    def _furthest(self, begun: list[int], size_before: int, last: int, limit: int, first: int) -> int:
+    @cached_property
+    def marks(self) -> Marks:
+        """Sizes up to each boundary."""
+        return self.ruler.marks(self.bounds)
+
+    def _fits(self, i: int, j: int, limit: int) -> bool:
+        known = self.marks.fits(i, j, limit)
+        return self.ruler.fits(self.bounds[i], self.bounds[j], limit) if known is None else known
+
+    def _furthest(self, first: int, last: int, limit: int) -> int:
         """The last boundary up to which the window from ``first`` fits; at least one unit beyond ``last``."""
-        furthest = min(bisect_right(begun, size_before + limit), len(self.bounds) - 1)
-        furthest = max(furthest, last + 1)
-        while furthest > last + 1 and not self.ruler.fits(self.bounds[first], self.bounds[furthest], limit):
+        furthest = min(bisect_right(self.marks.begun, self.marks.ended[first] + limit), len(self.bounds) - 1)
+        while furthest > last + 1 and not self._fits(first, furthest, limit):
             furthest -= 1
-        return furthest
+        return max(furthest, last + 1)
 
     def _rewind(self, first: int, last: int, limit: int, overlap: int) -> int:
         """Where the window that follows begins: whole units within ``overlap`` that leave room for a new one."""
-        fits = self.ruler.fits
         start = last
-        while (
-            start - 1 > first
-            and fits(self.bounds[start - 1], self.bounds[last], overlap)
-            and fits(self.bounds[start - 1], self.bounds[last + 1], limit)
-        ):
+        while start - 1 > first and self._fits(start - 1, last, overlap) and self._fits(start - 1, last + 1, limit):
             start -= 1
         return start
 
@@ -96,10 +99,10 @@ def units_that_fit(
     """
     ends = _outside_terms(text, ends, vocabulary)
     bounds = [0, *ends]
-    begun, ended = ruler.marks(bounds)
+    marks = ruler.marks(bounds)
     fitting = [0]
     for i, end in enumerate(ends):
-        if begun[i + 1] - ended[i] >= limit and not ruler.fits(bounds[i], end, limit):
+        if not marks.fits(i, i + 1, limit) and not ruler.fits(bounds[i], end, limit):
             fitting.extend(_cuts(text, Span(bounds[i], end), ruler, piece_limit or limit, vocabulary))
         fitting.append(end)
     return Units(fitting, ruler)

@@ -133,30 +133,41 @@ _WORD = re.compile(rf"{_BLANK}*([^\W_]*)")
 
 
 class _Patterns(NamedTuple):
-    """What to look for under one set of options; each match is one mark, pair or shielded stretch."""
+    """What to look for under one set of options."""
 
-    candidate: re.Pattern[str]
-    mark: re.Pattern[str]
-    token: re.Pattern[str]
+    candidate: re.Pattern[str]  # a character that might end a sentence before the end of its line
+    mark: re.Pattern[str]  # a run of such characters
+    token: re.Pattern[str]  # a mark, a quote or bracket, or a stretch in which nothing ends
 
 
-def _mark_patterns(options: ChineseSentenceTokenizer, stops: str) -> Iterator[str]:
-    """What follows the first character of a mark, the most frequent first."""
-    ends = re.escape(_CLOSERS) + "\"'"
-    yield rf"(?<=[{stops}])(?={_HAN})"
-    yield rf"(?<=[{stops}])(?:[{stops}?]|!(?!\[)|[…⋯]+(?=[{stops}!?{ends}]))*"
-    yield r"(?<=\.)(?<!\.\.)(?![\x21\x23-\x26+-;=-Z\\^_a-z{|~])"
-    yield rf"(?<=[!?])(?<! .)(?:(?![\w=(\[{{<>/\\&|%$#@:,;-])|(?<={_CJK}.)(?!\[)|(?={_CJK}))(?:[{stops}?]|!(?!\[))*"
-    yield r"(?<=．)(?<![\d．]．)(?![\d．])"
-    yield rf"(?<=[~～])(?<![~～]{{2}})[~～]*(?={_CJK})"
-    if options.ellipsis != "never":
-        after = rf"(?=[ {ends}])" if options.ellipsis == "auto" else r"(?!\w)"
-        yield rf"(?<=\.)(?<!\.\.)\.{{2,}}{after}"
-        yield rf"(?<=[…⋯])(?<![…⋯]{{2}})[…⋯]*" + (rf"(?=[{ends}])" if options.ellipsis == "auto" else "")
+class _MarkRule(NamedTuple):
+    """When a character may end a sentence (a look-around behind it), and what else belongs to the mark."""
+
+    when: str
+    run: str = ""
+
+
+def _mark_rules(options: ChineseSentenceTokenizer, stops: str) -> Iterator[_MarkRule]:
+    """The rules for marks, the most frequent first."""
+    closers = re.escape(_CLOSERS) + "\"'"
+    run = rf"[{stops}?!…⋯]*(?<!!(?=\[))(?:(?<![…⋯])|(?=[{closers}]))"
+    yield _MarkRule(rf"(?<=[{stops}])(?={_HAN})")
+    yield _MarkRule(rf"(?<=[{stops}])", run)
+    yield _MarkRule(r"(?<=\.)(?<!\.\.)(?![\x21\x23-\x26+-;=-Z\\^_a-z{|~])")
+    yield _MarkRule(rf"(?<=[!?])(?<! .)(?:(?![\w=(\[{{<>/\\&|%$#@:,;-])|(?<={_CJK}.)(?!\[)|(?={_CJK}))", run)
+    yield _MarkRule(r"(?<=．)(?<![\d．]．)(?![\d．])")
+    yield _MarkRule(rf"(?<=[~～])(?<![~～]{{2}})(?=[~～]*{_CJK})", "[~～]*")
+    if options.ellipsis == "auto":
+        yield _MarkRule(rf"(?<=[…⋯])(?<![…⋯]{{2}})(?=[…⋯]*[{closers}])", "[…⋯]*")
+        yield _MarkRule(rf"(?<=\.)(?<!\.\.)(?=\.{{2,}}[ {closers}])", r"\.*")
+    elif options.ellipsis == "always":
+        yield _MarkRule(r"(?<=[…⋯])(?<![…⋯]{2})", "[…⋯]*")
+        yield _MarkRule(r"(?<=\.)(?<!\.\.)(?=\.{2,}(?!\w))", r"\.*")
     if options.semicolon:
-        yield rf"(?<=;)(?=\s|{_CJK})"
+        yield _MarkRule(rf"(?<=;)(?=\s|{_CJK})")
     if options.colon:
-        yield rf"(?<=：)(?!(?<=\d：)\d)|(?<=:)(?=\s|{_CJK})"
+        yield _MarkRule(r"(?<=：)(?!(?<=\d：)\d)")
+        yield _MarkRule(rf"(?<=:)(?=\s|{_CJK})")
 
 
 _SHIELDED = (
@@ -184,12 +195,12 @@ _PAIRABLE = re.compile(rf"[{re.escape(_CLOSERS)}\"'`$<:*_]")
 def _patterns(options: ChineseSentenceTokenizer) -> _Patterns:
     stops = _STOPS + "；" * options.semicolon
     first = re.escape(stops + ".!?．~～…⋯" + ";" * options.semicolon + "：:" * options.colon)
-    plain, *others = _mark_patterns(options, stops)
-    mark = f"(?P<plain>{plain})|(?P<mark>{'|'.join(others)})"
-    at_end = rf"(?!{_BLANK}*(?:{_NEWLINE}|\Z))" if options.newline == "line" else ""
+    plain, *others = _mark_rules(options, stops)
+    mark = f"(?P<plain>{plain.when})|(?P<mark>{'|'.join(rule.when + rule.run for rule in others)})"
+    inside_line = rf"(?!{_BLANK}*(?:{_NEWLINE}|\Z))" if options.newline == "line" else ""
     token = "|".join([mark, *_SHIELDED, *_PAIRED, *_LITERAL])
     return _Patterns(
-        re.compile(rf"[{first}](?<![{stops}]{{2}})(?:{mark}){at_end}"),
+        re.compile(rf"[{first}](?:{'|'.join(rule.when for rule in others)}){inside_line}"),
         re.compile(rf"[{first}](?:{mark})"),
         re.compile(rf"[{first}{re.escape(_OPENERS + _CLOSERS)}\"'`$<:*_](?:{token})"),
     )
@@ -273,23 +284,43 @@ class _Nesting:
 # ------------------------------------------------------------------------------------------------ blocks
 
 
-class _Block:
-    """One line or paragraph, whose marks are judged in order."""
+class _Judge:
+    """Judges the marks of a text block by block: lines, or paragraphs if newlines do not count."""
 
-    def __init__(self, text: str, lo: int, hi: int, options: ChineseSentenceTokenizer) -> None:
-        self.text, self.lo, self.hi, self.options = text, lo, hi, options
-        self.start = lo
+    def __init__(self, text: str, options: ChineseSentenceTokenizer, patterns: _Patterns) -> None:
+        self.text, self.options, self.patterns = text, options, patterns
+        self.lo = self.hi = self.start = 0  # the block, and the sentence that is being read
         self.closing: dict[int, int] = {}
+
+    def cuts(self, lo: int, hi: int) -> list[int]:
+        """Where a sentence ends inside the block ``text[lo:hi]``; the end of the block itself is left out."""
+        self.lo, self.hi, self.start = lo, hi, lo
+        if self._is_table_row():
+            return []
+        cuts = []
+        for found, pair in self._marks():
+            first, cut = found.span()
+            if first <= self.start:
+                continue
+            if pair is not None and pair.end < 0:
+                pair = pair.parent
+            if pair is not None or found.lastgroup != "plain":
+                cut = self._judge(first, cut, pair)
+            if cut >= hi:
+                break
+            if cut:
+                cuts.append(cut)
+                self.start = cut
+        return cuts
 
     def _marks(self) -> Iterable[tuple[re.Match[str], _Pair | None]]:
         """Each mark with the innermost quote or bracket that was open before it."""
         text, lo, hi = self.text, self.lo, self.hi
-        patterns = _patterns(self.options)
         if not _PAIRABLE.search(text, lo, hi):
-            return zip(patterns.mark.finditer(text, lo, hi), repeat(None))
+            return zip(self.patterns.mark.finditer(text, lo, hi), repeat(None))
         nesting = _Nesting(text, lo, hi)
         marks = []
-        for found in patterns.token.finditer(text, lo, hi):
+        for found in self.patterns.token.finditer(text, lo, hi):
             role = found.lastgroup
             at = found.start()
             if role == "open":
@@ -305,27 +336,6 @@ class _Block:
         nesting.settle()
         self.closing = nesting.closing
         return marks
-
-    def cuts(self) -> list[int]:
-        """Where a sentence ends inside the block; the end of the block itself is left out."""
-        if self._is_table_row():
-            return []
-        cuts = []
-        for found, pair in self._marks():
-            if found.start() <= self.start:
-                continue
-            if pair is not None and pair.end < 0:
-                pair = pair.parent
-            if pair is None and found.lastgroup == "plain":
-                cut = found.end()
-            else:
-                cut = self._judge(found.start(), found.end(), pair)
-            if cut >= self.hi:
-                break
-            if cut > self.start:
-                cuts.append(cut)
-                self.start = cut
-        return cuts
 
     def _is_table_row(self) -> bool:
         return self.text[self.lo] == "|" and self.text[self.lo : self.hi].rstrip().endswith("|")
@@ -366,6 +376,8 @@ class _Block:
     def _tail(self, end: int, closed: _Pair | None) -> int:
         """Step over emoji, notes, closing tags, the source of a quotation, and the white space after them."""
         text, hi = self.text, self.hi
+        if text[end : end + 1].isalpha():
+            return end
         source = _SOURCE.match(text, end, hi) if closed and closed.is_quote else None
         end = source.end() if source else end
         while ornament := _ORNAMENT.match(text, end, hi):
@@ -546,12 +558,13 @@ class ChineseSentenceTokenizer:
 
     def ends(self, text: str) -> list[int]:
         """The offset at which each sentence ends, ascending; the last is ``len(text)``."""
-        breaks = self._breaks(text)
-        candidate = _patterns(self).candidate
-        fences = _code_fences(text) if "```" in text or "~~~" in text else []
+        breaks, patterns = self._breaks(text), _patterns(self)
+        judge = _Judge(text, self, patterns)
+        fences: list[int] | None = None
         ends: list[int] = []
         done = at = 0
-        while found := candidate.search(text, at):
+        while found := patterns.candidate.search(text, at):
+            fences = _code_fences(text) if fences is None else fences
             inside = bisect_right(fences, found.start())
             if inside % 2:
                 at = fences[inside]
@@ -559,7 +572,7 @@ class ChineseSentenceTokenizer:
             index = bisect_right(breaks, found.start())
             ends += breaks[done:index]
             at = breaks[index]
-            ends += _Block(text, breaks[index - 1] if index else 0, at, self).cuts()
+            ends += judge.cuts(breaks[index - 1] if index else 0, at)
             done = index
         return _off_combining(text, ends + breaks[done:])
 

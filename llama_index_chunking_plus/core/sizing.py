@@ -6,11 +6,12 @@ that cutting a document into chunks costs one pass of the tokenizer however many
     sizer.size(text)                  the exact size of a string
     ruler.marks(positions)            sizes up to many positions at once, for packing
     ruler.reach(start, limit)         how far a piece can go
-    ruler.fits(start, end, limit)     exact: the same answer as sizer.size(text[start:end]) <= limit
+    ruler.fits(start, end, limit)     if yes, then surely sizer.size(text[start:end]) <= limit
 """
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -34,11 +35,23 @@ class Marks(NamedTuple):
     """Sizes up to each of many positions: units begun before it, and units ended by it.
 
     The piece between positions ``i`` and ``j`` touches ``begun[j] - ended[i]`` units; the two lists differ only where a
-    position falls inside a unit.
+    position tears a unit. By itself the piece may be larger than that by less than ``margin`` where it tears none, by
+    less than ``torn_margin`` where it does.
     """
 
     begun: list[int]
     ended: list[int]
+    margin: float
+    torn_margin: float
+
+    def fits(self, i: int, j: int, limit: int) -> bool | None:
+        """Whether the piece between two positions is at most ``limit``; None if only the ruler can tell."""
+        touched = self.begun[j] - self.ended[i]
+        tears = self.begun[i] != self.ended[i] or self.begun[j] != self.ended[j]
+        margin = self.torn_margin if tears else self.margin
+        if touched <= limit - margin:
+            return True
+        return False if touched > limit and margin < math.inf else None
 
 
 class Ruler(Protocol):
@@ -53,7 +66,7 @@ class Ruler(Protocol):
         ...
 
     def fits(self, start: int, end: int, limit: int) -> bool:
-        """Whether the piece, encoded by itself, is at most ``limit``."""
+        """Whether the piece, measured by itself, is at most ``limit``; a piece just below it may be turned down."""
         ...
 
 
@@ -92,7 +105,7 @@ class _CharacterRuler:
     length: int
 
     def marks(self, positions: Sequence[int]) -> Marks:
-        return Marks(list(positions), list(positions))
+        return Marks(list(positions), list(positions), margin=0, torn_margin=0)
 
     def reach(self, start: int, limit: int) -> int:
         return min(self.length, start + limit)
@@ -126,11 +139,11 @@ class _BytePairRuler:
     """Tokens of the whole text stand for the tokens of its pieces.
 
     A piece cut at token borders is encoded as it was inside the text, but for rare effects of the encoder's word
-    pattern at its two ends. So the count is taken as exact when the piece ends in whole tokens and stays below the
-    limit by more than `_MARGIN`; else the piece itself is encoded.
+    pattern at its two ends. So only pieces within a margin of the limit are encoded by themselves.
     """
 
     _MARGIN = 1
+    _TORN_MARGIN = 5
 
     def __init__(self, sizer: BytePairSizer, text: str) -> None:
         self._sizer = sizer
@@ -148,7 +161,8 @@ class _BytePairRuler:
     def marks(self, positions: Sequence[int]) -> Marks:
         at = self._byte_at[np.asarray(positions, dtype=np.int64)]
         ended = np.searchsorted(self._token_ends, at, side="right")
-        return Marks((ended + self._is_inside_token(ended, at)).tolist(), ended.tolist())
+        begun = ended + self._is_inside_token(ended, at)
+        return Marks(begun.tolist(), ended.tolist(), self._MARGIN, self._TORN_MARGIN)
 
     def _is_inside_token(self, ended: NDArray[np.int64], at: NDArray[np.int64]) -> NDArray[np.bool_]:
         last_end = np.where(ended > 0, self._token_ends[ended - 1], 0) if len(self._token_ends) else np.zeros_like(at)
@@ -162,14 +176,8 @@ class _BytePairRuler:
         return max(end, start + 1)
 
     def fits(self, start: int, end: int, limit: int) -> bool:
-        begun, ended = self.marks((start, end))
-        touched = begun[1] - ended[0]
-        if touched > 2 * limit + 2:
-            return False
-        clean = begun == ended
-        if clean and touched + self._MARGIN <= limit:
-            return True
-        return len(self._sizer.encode(self._text[start:end])) <= limit
+        known = self.marks((start, end)).fits(0, 1, limit)
+        return self._sizer.size(self._text[start:end]) <= limit if known is None else known
 
 
 def _byte_offsets(text: str) -> NDArray[np.int64]:
@@ -227,7 +235,7 @@ class _CallableRuler:
 
     def marks(self, positions: Sequence[int]) -> Marks:
         sizes = np.interp(np.asarray(positions, dtype=float), self._ends, self._sizes).round().astype(int).tolist()
-        return Marks([size + self._overhead for size in sizes], sizes)
+        return Marks([size + self._overhead for size in sizes], sizes, margin=math.inf, torn_margin=math.inf)
 
     def reach(self, start: int, limit: int) -> int:
         target = float(np.interp(start, self._ends, self._sizes)) + max(1, limit - self._overhead)
@@ -238,7 +246,7 @@ class _CallableRuler:
         return max(start + 1, int(self._ends[piece] + share * (self._ends[piece + 1] - self._ends[piece])))
 
     def fits(self, start: int, end: int, limit: int) -> bool:
-        begun, ended = self.marks((start, end))
-        if begun[1] - ended[0] > 2 * limit + self._PIECE_CHARS:
+        marks = self.marks((start, end))
+        if marks.begun[1] - marks.ended[0] > 2 * limit + self._PIECE_CHARS:
             return False
         return self._sizer.size(self._text[start:end]) <= limit

@@ -64,5 +64,6 @@ async def _in_thread(call: Callable[[], Any]) -> Any:
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        await asyncio.wait([task])  # a thread cannot be stopped: its writing must be over before anyone goes on
+        # a thread cannot be stopped: its writing must be over before anyone goes on
+        await asyncio.gather(task, return_exceptions=True)
         raise

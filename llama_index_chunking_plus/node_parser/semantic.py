@@ -121,4 +121,4 @@ def _sentences(source: Source, units: Units) -> list[str]:
 
 
 def _unit_sizes(units: Units) -> NDArray[np.int64]:
-    return np.maximum(1, np.diff(units.ruler.marks(units.bounds).ended)).astype(np.int64)
+    return np.maximum(1, np.diff(units.marks.ended)).astype(np.int64)
