@@ -62,6 +62,12 @@ def test_an_altered_chunk_is_lost_alone() -> None:
     assert slices("甲甲。乙乙。丙丙。", ["甲甲。", "XX。", "丙丙。"]) == ["甲甲。", None, "丙丙。"]
 
 
+def test_marks_that_a_splitter_drops_do_not_lose_the_chunk() -> None:
+    text = "他走了……没有回头！？我们等着。\n——完——"
+    assert slices(text, ["他走了…没有回头！", "我们等着。", "完"]) == ["他走了……没有回头！", "我们等着。", "完"]
+    assert slices("甲*乙*丙。丁。", ["甲乙丙。", "丁。"]) == ["甲*乙*丙。", "丁。"]
+
+
 def test_nothing_is_found_in_nothing() -> None:
     assert align("", ["甲"]) == [None]
     assert align("甲", []) == []

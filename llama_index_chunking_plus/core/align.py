@@ -1,13 +1,14 @@
-"""Where do another splitter's chunks stand in the text? Found in order, white space aside; nothing is guessed.
+"""Where do another splitter's chunks stand in the text? Found in order; nothing is guessed.
 
-Splitters that pass strings around strip, join and re-space them. Their chunks are compared with the text without any
-white space, and a chunk becomes the slice of the text that covers it.
+Splitters that pass strings around strip, join and re-space them, and some drop a mark here and there. Their chunks are
+compared with the text without any white space, and those that are not found by their letters and digits alone. A chunk
+becomes the slice of the text that covers it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from llama_index_chunking_plus.core.spans import Span
 
 _BLANK = re.compile(r"\s+")
+_NO_LETTER = re.compile(r"[\W_]+")
 
 
 def align(text: str, chunks: Sequence[str]) -> list[Span | None]:
@@ -25,55 +27,74 @@ def align(text: str, chunks: Sequence[str]) -> list[Span | None]:
 
     Args:
         text: the text that was split.
-        chunks: the pieces, in document order; they may overlap and differ from the text in white space.
+        chunks: the pieces, in document order; they may overlap, and differ from the text in white space and marks.
 
     Example:
-        >>> align("甲 乙。\n\n丙。", ["甲乙。", "丙。", "丁"])
+        >>> align("甲 乙。\\n\\n丙！？", ["甲乙。", "丙！", "丁"])
         [Span(start=0, end=4), Span(start=6, end=8), None]
     """
-    inked = "".join(text.split())
-    inks = ["".join(chunk.split()) for chunk in chunks]
-    places = _ink_places(text)
-    spans: list[Span | None] = []
+    spans = [span and _with_own_blanks(text, chunk, span) for chunk, span in _placed(text, chunks, _BLANK)]
+    if all(span or not chunk.strip() for span, chunk in zip(spans, chunks, strict=True)):
+        return spans
+    by_letters = [span and _with_own_marks(text, chunk, span) for chunk, span in _placed(text, chunks, _NO_LETTER)]
+    return [span or by_letter for span, by_letter in zip(spans, by_letters, strict=True)]
+
+
+def _placed(text: str, chunks: Sequence[str], ignored: re.Pattern[str]) -> Iterator[tuple[str, Span | None]]:
+    """Each chunk with the span from its first to its last character that is not ignored."""
+    kept = ignored.sub("", text)
+    positions = _kept_positions(text, ignored)
+    needles = [ignored.sub("", chunk) for chunk in chunks]
     start, end = 0, 0
-    for chunk, ink, latest in zip(chunks, inks, _latest_starts(inked, inks), strict=True):
+    for chunk, needle, latest in zip(chunks, needles, _latest_starts(kept, needles), strict=True):
         if latest < 0:
-            spans.append(None)
+            yield chunk, None
             continue
-        start = _start(inked, ink, start, min(end, latest))
-        end = start + len(ink)
-        spans.append(_with_own_blanks(text, chunk, int(places[start]), int(places[end - 1]) + 1))
-    return spans
+        start = _start(kept, needle, start, min(end, latest))
+        end = start + len(needle)
+        yield chunk, Span(int(positions[start]), int(positions[end - 1]) + 1)
 
 
-def _start(inked: str, ink: str, previous_start: int, furthest: int) -> int:
-    touching = inked.rfind(ink, previous_start, furthest + len(ink))
-    return touching if touching >= 0 else inked.find(ink, furthest)
+def _start(kept: str, needle: str, previous_start: int, furthest: int) -> int:
+    touching = kept.rfind(needle, previous_start, furthest + len(needle))
+    return touching if touching >= 0 else kept.find(needle, furthest)
 
 
-def _latest_starts(inked: str, inks: Sequence[str]) -> list[int]:
-    """For each chunk the last place that leaves one for all that follow; -1 where there is none."""
+def _latest_starts(kept: str, needles: Sequence[str]) -> list[int]:
+    """For each needle the last place that leaves one for all that follow; -1 where there is none."""
     starts: list[int] = []
-    following = len(inked)
-    for ink in reversed(inks):
-        found = inked.rfind(ink, 0, following + len(ink)) if ink else -1
+    following = len(kept)
+    for needle in reversed(needles):
+        found = kept.rfind(needle, 0, following + len(needle)) if needle else -1
         starts.append(found)
         following = found if found >= 0 else following
     return starts[::-1]
 
 
-def _with_own_blanks(text: str, chunk: str, start: int, end: int) -> Span:
-    """The slice with the white space around it that the chunk really has."""
+def _kept_positions(text: str, ignored: re.Pattern[str]) -> NDArray[np.int64]:
+    """The position of every character that is not ignored, shape ``(n_kept,)``."""
+    kept = np.ones(len(text), dtype=bool)
+    for match in ignored.finditer(text):
+        kept[match.start() : match.end()] = False
+    return np.flatnonzero(kept)
+
+
+def _with_own_blanks(text: str, chunk: str, span: Span) -> Span:
+    """The span with the white space around it that the chunk really has."""
     before = len(chunk) - len(chunk.lstrip())
     after = len(chunk) - len(chunk.rstrip())
-    if before <= start and text[start - before : end + after] == chunk:
-        return Span(start - before, end + after)
+    if before <= span.start and text[span.start - before : span.end + after] == chunk:
+        return Span(span.start - before, span.end + after)
+    return span
+
+
+def _with_own_marks(text: str, chunk: str, span: Span) -> Span:
+    """The span with the marks around it that the chunk has too, repeated ones included."""
+    letters = [match.span() for match in re.finditer(r"[^\W_]", chunk)]
+    before, after = set(chunk[: letters[0][0]]), set(chunk[letters[-1][1] :])
+    start, end = span
+    while start > 0 and text[start - 1] in before:
+        start -= 1
+    while end < len(text) and text[end] in after:
+        end += 1
     return Span(start, end)
-
-
-def _ink_places(text: str) -> NDArray[np.int64]:
-    """The position of every character that is no white space, shape ``(n_inked,)``."""
-    inked = np.ones(len(text), dtype=bool)
-    for match in _BLANK.finditer(text):
-        inked[match.start() : match.end()] = False
-    return np.flatnonzero(inked)

@@ -1,199 +1,185 @@
 """Sentence vectors in, segment ends out: where the topic of a document changes, inside hard size bounds.
 
-Directions. Each sentence vector is scaled to unit length, the mean of the document is taken away (what all its
-sentences share says nothing about where they differ) and the rest is scaled to unit length again: ``y_1 ... y_n``.
-A row that is zero, NaN or infinite is *unknown*: it stays zero, so it speaks for no segment and against none.
+Directions. Each sentence vector is scaled to unit length, the mean of the document is taken away (what all sentences
+share says nothing about where they differ) and the rest is scaled to unit length again: ``y_1 ... y_n``. A row that is
+zero, NaN or infinite is *unknown*: it stays zero and speaks neither for a segment nor against it.
 
 Value of a segment ``(i, j]``: the length of the sum of its directions, less what unrelated sentences reach by chance::
 
-    value(i, j) = sqrt(max(0, |y_i+1 + ... + y_j|^2 - known(i, j)))        known = rows that are not zero
+    value(i, j) = sqrt(max(0, |y_i+1 + ... + y_j|^2 - (known rows in the segment)))
 
-``|S|^2 - known`` is the sum of all similarities between *different* sentences of the segment: zero on average for
-unrelated ones, however many they are, and ``m^2 - m`` for ``m`` equal ones.
+Under the root stands the sum of the similarities between *different* sentences: about zero for unrelated ones, however
+many they are, and ``m * (m - 1)`` for ``m`` equal ones.
 
 Optimal segments maximise, over all segmentations inside the bounds::
 
     sum of value(i, j) - penalty - pull(size(i, j))
 
-by dynamic programming over the sentence ends, ``best(j) = max_i best(i) + value(i, j) - ...`` (Utiyama and Isahara, "A
-statistical model for domain-independent text segmentation", ACL 2001; the objective here is our own).
+by dynamic programming over the sentence ends (Utiyama and Isahara, "A statistical model for domain-independent text
+segmentation", ACL 2001; the objective is our own). The penalty for each segment sets how many there are:
 
-- With a target size the pull is ``((size - target) / target)^2 / 2``, and the penalty is bisected until the mean size
-  is the target.
-- Without one the document sets the penalty itself. Its sentences are shuffled and cut into short windows; the best
-  single split of each window gains something by chance alone. A split in the true order has to gain more than 70 % of
-  those did.
+- Without a target size the document sets it. Its sentences are shuffled and cut into short windows, and the best split
+  of each window gains something by mere chance; the penalty is what 70 % of those gains do not exceed.
+- With a target size that penalty is changed no further than it takes to bring the mean size to the target, and the
+  pull, ``((size - target) / target)^2 / 2``, evens the sizes out.
 
-Percentile segments compare the three sentences before a gap with the three after it (blocks that do not overlap, as in
-TextTiling: Hearst, "TextTiling: Segmenting text into multi-paragraph subtopic passages", Computational Linguistics
-23(1), 1997), each sentence weighted by the square root of its size::
+Percentile segments compare the three sentences before a gap with the three after it: blocks that do not overlap, as in
+TextTiling (Hearst, "TextTiling: segmenting text into multi-paragraph subtopic passages", Computational Linguistics
+23(1), 1997). Each sentence weighs the square root of its size::
 
-    distance(gap) = 1 - cos(sum of the rows before, sum of the rows after)
+    distance(gap) = 1 - cos(weighted sum before, weighted sum after)
 
-and cut where the distance reaches the percentile. The same dynamic programming then settles the size bounds.
+A distance that reaches the percentile is a boundary; the same dynamic programming then settles the size bounds.
 
-Everything runs in blocks of sentences: time grows with sentences times the sentences that fit into ``max_size``, and
-memory with the sentences alone.
+Vectors are read in blocks: time grows with the number of sentences times those that fit into ``max_size``, and memory
+beyond the input with the number of sentences alone.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from llama_index_chunking_plus.errors import OptionError
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Candidates = tuple[int, Floats]
-"""The segments that could end at one sentence end: the first start, and one value for each start from there on."""
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+Flags: TypeAlias = NDArray[np.bool_]
+Vectors: TypeAlias = NDArray[np.floating[Any]] | Sequence[Sequence[float]]
+Sizes: TypeAlias = NDArray[np.integer[Any]] | Sequence[int]
+Candidates: TypeAlias = tuple[int, Floats]
+"""The segments that may end at one sentence end: the first start, and a value for each start from there on."""
 
 BLOCK_ROWS = 128
-"""Sentences handled by one matrix product: small enough for the cache, large enough for BLAS."""
+"""Sentences in one matrix product: few enough for the cache, enough for BLAS."""
 MAX_WINDOW = 512
-"""Sentences of mean size that a segment may hold when ``max_size`` allows more; bounds the time on endless topics."""
-SAMPLE_ROWS = 512
-SAMPLES = 8
-"""A longer document finds its penalty on this many stretches, spread evenly, of ``SAMPLE_ROWS`` sentences each."""
-SHUFFLED_WINDOW = 16
-SHUFFLED_ROWS = 512
-SHUFFLES = 6
-SHUFFLE_SEED = 20010706
+"""Sentences of mean size that an optimal segment may hold at most, so that no bound at all stays affordable."""
+SAMPLES, SAMPLE_ROWS = 8, 512
+"""Stretches, and sentences in each, on which a longer document tries out the penalty for its target size."""
+SHUFFLES, SHUFFLED_ROWS, SHUFFLED_WINDOW, SHUFFLE_SEED = 6, 512, 16, 1
+"""Shuffled orders, sentences in each at most, and sentences in a window: where the gains of chance are seen."""
 CHANCE_QUANTILE = 0.7
-"""How the penalty is found from shuffled sentences: windows of 16, six shuffles of at most 512 sentences."""
+"""Share of the gains of chance that the penalty takes away."""
 TARGET_PULL = 0.5
-"""Price of a segment that is off its target by the size of the target."""
-LEAST_PENALTY = 0.05
-EVENNESS = 0.01
-"""Where vectors say nothing: as few segments as possible, and those of even size."""
+"""Price of a segment that is off the target by the whole target."""
+TARGET_TOLERANCE = 0.08
+"""How far the mean size may stay off the target, as a share of it, where the document's own topics ask for it."""
+PENALTY_LIMIT, PENALTY_TRIALS = 1024.0, 12
+"""Bounds on the search for the penalty that meets a target size."""
+LEAST_PENALTY, EVENNESS = 0.05, 0.01
+"""For sentences that tell nothing apart: as few segments as possible, and those of even size."""
 SHORT_PRICE = 1e9
-"""Price of a segment below the minimum: beyond any value, so that such segments are as few as possible."""
-GAP_BLOCK = 3
+"""Price of a segment below the minimum: beyond any sum of values, so there are as few of them as possible."""
+GAP_ROWS = 3
 """Sentences compared on each side of a gap."""
 BOUNDARY_REWARD = 8.0
-"""For keeping a boundary, and the price of a cut elsewhere: no distance (at most 2) outweighs it."""
-BISECTIONS = 14
-TARGET_TOLERANCE = 0.08
-PENALTY_LIMIT = 1024.0
+"""What a boundary is worth, and a cut elsewhere costs, in distances: more than two whole ones can outweigh."""
 DISTANCE_DIGITS = 6
+"""Decimals of a distance that count: equal sentences must not differ by rounding."""
 
 
 def optimal_segments(
-    vectors: NDArray[np.floating[Any]] | Sequence[Sequence[float]],
-    sizes: NDArray[np.integer[Any]] | Sequence[int],
-    *,
-    max_size: int,
-    min_size: int | None = None,
-    target_size: int | None = None,
+    vectors: Vectors, sizes: Sizes, *, max_size: int, min_size: int | None = None, target_size: int | None = None
 ) -> list[int]:
-    """Sentence ends of the segmentation with the greatest coherence inside the bounds, ascending; the last is ``n``.
+    """Sentence ends of the most coherent segmentation inside the bounds, ascending; the last is ``n_sentences``.
 
-    No segment exceeds ``max_size``, unless it is one sentence that does. Every segment reaches ``min_size`` if some
-    segmentation allows it; if none does, as few as possible fall short. Same input, same ends.
+    No segment exceeds ``max_size``, unless it is a single sentence that does. Every segment reaches ``min_size`` if any
+    segmentation allows that; if none does, as few as possible fall short. The same input gives the same ends.
 
     Args:
         vectors: Sentence vectors, (n_sentences, dim); zero, NaN and infinite rows carry no information.
         sizes: Size of each sentence, (n_sentences,), positive, in the unit of the bounds.
-        max_size: Hard maximum of a segment. Beyond that, no segment is longer than 512 sentences of mean size.
-        min_size: Minimum of a segment; None is a third of the target, or no minimum when there is no target.
-        target_size: Wanted mean size; the mean comes out at the target or as little above it as the document allows.
-            None lets the document decide how many topics it has.
+        max_size: Hard maximum of a segment. Where it allows more, 512 sentences of mean size are the maximum.
+        min_size: Minimum of a segment; None is a third of the target, and no minimum without one.
+        target_size: Mean size to come out, within 8 % where whole segments allow it; None lets the document decide.
 
     Raises:
         OptionError: The lengths differ, a size is not positive, or a bound is out of range.
     """
-    text = _Sentences.checked(vectors, sizes)
-    _check_at_least(1, max_size=max_size, min_size=min_size, target_size=target_size)
+    document = _Document.checked(vectors, sizes)
+    _check_at_least(1, max_size=max_size, target_size=target_size)
+    _check_at_least(0, min_size=min_size)
     if target_size is not None and target_size > max_size:
         raise OptionError(f"target_size={target_size} exceeds max_size={max_size}; raise max_size or lower the target")
+    if not len(document):
+        return []
     if min_size is None:
         min_size = target_size // 3 if target_size else 0
-    bounds = _Bounds(text.offsets, max_size, min_size).with_short_windows()
-    if not len(text):
-        return []
+    bounds = _Bounds(document.offsets, max_size, min_size).narrowed()
     if target_size is None:
-        scorer = _Coherence(text, bounds, size_unit=max_size, ideal=0.0, pull=EVENNESS)
-        return _best_ends(scorer.candidates(0, len(text)), len(text), _chance_penalty(text))
-    scorer = _Coherence(text, bounds, size_unit=target_size, ideal=1.0, pull=TARGET_PULL)
-    return _ends_on_target(scorer, target_size)
+        scorer = _Coherence(document, bounds, unit=max_size, ideal=0.0, pull=EVENNESS)
+        return _best_ends(scorer.candidates(0, len(document)), len(document), _chance_penalty(document))
+    return _ends_on_target(_Coherence(document, bounds, unit=target_size, ideal=1.0, pull=TARGET_PULL))
 
 
 def percentile_segments(
-    vectors: NDArray[np.floating[Any]] | Sequence[Sequence[float]],
-    sizes: NDArray[np.integer[Any]] | Sequence[int],
-    *,
-    percentile: float,
-    max_size: int,
-    min_size: int | None = None,
+    vectors: Vectors, sizes: Sizes, *, percentile: float, max_size: int, min_size: int | None = None
 ) -> list[int]:
     """Sentence ends where the distance across the gap reaches the percentile, inside the bounds; the last is ``n``.
 
-    Bounds as in ``optimal_segments``: where boundaries lie closer than ``min_size`` the weaker ones go, and what is
-    larger than ``max_size`` is cut at its widest gaps into even parts, as few as possible. Gaps that all look the same
-    (equal or unknown sentences) are no boundaries.
+    The bounds hold as in ``optimal_segments``: of boundaries closer together than ``min_size`` the lesser ones go, and
+    what exceeds ``max_size`` is cut at its widest gaps into few and even parts. A gap between equal or unknown
+    sentences is never a boundary.
 
     Args:
         vectors: Sentence vectors, (n_sentences, dim); zero, NaN and infinite rows carry no information.
         sizes: Size of each sentence, (n_sentences,), positive, in the unit of the bounds.
-        percentile: Share of the document's gaps, in percent, that lie below a boundary; between 0 and 100.
+        percentile: Percentage of the document's gaps that lie below a boundary, between 0 and 100.
         max_size: Hard maximum of a segment.
         min_size: Minimum of a segment; None is no minimum.
 
     Raises:
         OptionError: The lengths differ, a size is not positive, or an option is out of range.
     """
-    text = _Sentences.checked(vectors, sizes)
-    _check_at_least(1, max_size=max_size, min_size=min_size)
-    if not 0 < percentile < 100:  # noqa: PLR2004
-        raise OptionError(f"percentile={percentile} lies outside (0, 100); 95 cuts at the widest twentieth of the gaps")
-    if not len(text):
+    document = _Document.checked(vectors, sizes)
+    _check_at_least(1, max_size=max_size)
+    _check_at_least(0, min_size=min_size)
+    if not 0 < percentile < 100:  # noqa: PLR2004  # it is a percentage
+        raise OptionError(f"percentile={percentile} is outside (0, 100); 95 cuts at the widest twentieth of the gaps")
+    if not len(document):
         return []
-    distances = _gap_distances(text)
-    is_boundary = distances >= max(np.percentile(distances, percentile), 10.0**-DISTANCE_DIGITS) if len(text) > 1 else distances > 0
-    bounds = _Bounds(text.offsets, max_size, min_size or 0)
-    return _best_ends(_gap_candidates(distances, is_boundary, bounds), len(text), 0.0)
+    distances = _gap_distances(document)
+    bounds = _Bounds(document.offsets, max_size, min_size or 0)
+    return _best_ends(_gap_candidates(distances, _boundaries(distances, percentile), bounds), len(document), 0.0)
 
 
 @dataclass(frozen=True)
-class _Sentences:
-    """The vectors of a document as they came, (n, dim), and its sizes summed up, (n + 1,)."""
+class _Document:
+    """Sentence vectors as they came, (n, dim), and the sums of the first 0, 1, ..., n sizes, (n + 1,)."""
 
     vectors: NDArray[np.floating[Any]]
     offsets: Ints
 
     @classmethod
-    def checked(
-        cls,
-        vectors: NDArray[np.floating[Any]] | Sequence[Sequence[float]],
-        sizes: NDArray[np.integer[Any]] | Sequence[int],
-    ) -> _Sentences:
+    def checked(cls, vectors: Vectors, sizes: Sizes) -> _Document:
         rows, counts = np.asarray(vectors), np.asarray(sizes, dtype=np.int64)
         if len(rows) != len(counts):
-            raise OptionError(f"{len(rows)} vectors for {len(counts)} sizes; pass one vector and one size per sentence")
-        if len(rows) and rows.ndim != 2:  # noqa: PLR2004
-            raise OptionError(f"vectors of shape {rows.shape}; pass one row per sentence, (n_sentences, dim)")
+            raise OptionError(f"{len(rows)} vectors for {len(counts)} sizes; pass one of each per sentence")
+        if len(rows) and rows.ndim != 2:  # noqa: PLR2004  # a matrix
+            raise OptionError(f"vectors have the shape {rows.shape}; pass (n_sentences, dim)")
         if len(rows) and counts.min() < 1:
-            raise OptionError(f"size {counts.min()} at sentence {counts.argmin()}; sizes must be 1 or more")
-        return cls(rows, np.concatenate([[0], np.cumsum(counts)]))
+            raise OptionError(f"sizes[{counts.argmin()}] is {counts.min()}; every sentence needs a size of 1 or more")
+        return cls(rows, np.append(0, np.cumsum(counts)))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
     def directions(self, rows: slice | Ints) -> Floats:
-        """Unit vectors of the rows, centred on the document, (n_rows, dim); unknown rows are zero."""
+        """Unit vectors of the rows, centred on the document, (n_rows, dim); zero where there is nothing to tell."""
         units = _unit_rows(self.vectors[rows])
-        return _unit_rows(np.where(units.any(axis=1, keepdims=True), units - self._mean, 0.0))
+        return _unit_rows(np.where(units.any(axis=1, keepdims=True), units - self._mean, 0.0), least=1e-6)
 
     @cached_property
     def _mean(self) -> Floats:
         """Mean of the known unit vectors, (dim,)."""
         total, known = np.zeros(self.vectors.shape[1]), 0
-        for block in _blocks(0, len(self), SAMPLE_ROWS):
+        for block in _blocks(0, len(self)):
             units = _unit_rows(self.vectors[block])
             total += units.sum(axis=0)
             known += int(units.any(axis=1).sum())
@@ -202,77 +188,76 @@ class _Sentences:
 
 @dataclass(frozen=True)
 class _Bounds:
-    """Hard bounds of a segment's size over the summed sizes, (n + 1,)."""
+    """Bounds on the size of a segment, over the summed sizes, (n + 1,)."""
 
     offsets: Ints
     max_size: int
     min_size: int
 
-    def with_short_windows(self) -> _Bounds:
-        """The same bounds with a maximum of at most ``MAX_WINDOW`` mean sentences, as far as the minimum allows."""
+    def narrowed(self) -> _Bounds:
+        """The same bounds with at most ``MAX_WINDOW`` mean sentences, or more if the minimum could not be met so."""
         sizes = np.diff(self.offsets)
-        if not len(sizes):
-            return self
-        always_feasible = 2 * self.min_size + int(sizes.max())
-        return _Bounds(self.offsets, min(self.max_size, max(always_feasible, int(MAX_WINDOW * sizes.mean()))), self.min_size)
+        needed = 2 * self.min_size + int(sizes.max())
+        return _Bounds(self.offsets, min(self.max_size, max(needed, int(MAX_WINDOW * sizes.mean()))), self.min_size)
 
-    def first_starts(self, start: int, stop: int) -> Ints:
-        """For each sentence end in ``(start, stop]``: the first start that keeps to the maximum; (stop - start,)."""
-        ends = np.arange(start + 1, stop + 1)
-        return np.minimum(np.searchsorted(self.offsets, self.offsets[ends] - self.max_size), ends - 1)
-
-    def short_price(self, sizes: Ints) -> Floats:
-        """What segments of these sizes pay for being shorter than the minimum; same shape."""
-        return np.where(sizes < self.min_size, SHORT_PRICE, 0.0)
+    def first_starts(self, ends: slice) -> Ints:
+        """For each sentence that may end a segment, the first start that keeps to the maximum; (n_ends,)."""
+        last = np.arange(ends.start, ends.stop)
+        firsts: Ints = np.minimum(np.searchsorted(self.offsets, self.offsets[last + 1] - self.max_size), last)
+        return firsts
 
 
 @dataclass(frozen=True)
 class _Coherence:
-    """Values of candidate segments: coherence, less the pull of their size towards ``ideal * size_unit``."""
+    """Values of segments: their coherence less ``pull * (size / unit - ideal)^2``."""
 
-    text: _Sentences
+    document: _Document
     bounds: _Bounds
-    size_unit: int
+    unit: int
     ideal: float
     pull: float
 
     def candidates(self, start: int, stop: int) -> Iterator[Candidates]:
-        """The candidates of each sentence end in ``(start, stop]``, no segment reaching before ``start``."""
-        for block in _blocks(start, stop, BLOCK_ROWS):
-            firsts = np.maximum(self.bounds.first_starts(block.start, block.stop), start)
+        """For each sentence end of a stretch, the segments that may end there, counted from ``start``."""
+        for block in _blocks(start, stop):
+            firsts = np.maximum(self.bounds.first_starts(block), start)
             origin = int(firsts[0])
-            values = self._values(origin, block)
-            for row, (first, end) in enumerate(zip(firsts.tolist(), range(block.start + 1, block.stop + 1), strict=True)):
-                yield first - start, values[row, first - origin : end - origin]
+            for last, (first, values) in enumerate(zip(firsts.tolist(), self._values(origin, block), strict=True)):
+                yield first - start, values[first - origin : block.start + last + 1 - origin]
 
     def _values(self, origin: int, ends: slice) -> Floats:
-        """Values of the segments from each start in ``[origin, ends.stop)`` to each end; (n_ends, n_starts)."""
-        rows = self.text.directions(slice(origin, ends.stop))
-        sums, known = _running(rows), np.append(0, np.cumsum(rows.any(axis=1)))
-        squares = np.einsum("ij,ij->i", sums, sums)
+        """Values of the segments from each start in ``[origin, ends.stop)`` to each end, (n_ends, n_starts)."""
+        rows = self.document.directions(slice(origin, ends.stop))
+        sums, known = _running_sums(rows), np.append(0, np.cumsum(rows.any(axis=1)))
+        squares = np.einsum("ij,ij->i", sums, sums) - known
         here = slice(ends.start + 1 - origin, None)
-        between = squares[here, None] + squares[:-1] - 2 * (sums[here] @ sums[:-1].T)
-        chance = known[here, None] - known[:-1]
-        sizes = self.text.offsets[ends.start + 1 : ends.stop + 1, None] - self.text.offsets[origin : ends.stop]
-        strain = self.pull * (sizes / self.size_unit - self.ideal) ** 2
-        return np.sqrt(np.maximum(between - chance, 0)) - strain - self.bounds.short_price(sizes)
+        cross = sums[here] @ sums[:-1].T
+        pairs = squares[here, None] + squares[:-1] - 2 * (cross - known[:-1])
+        sizes = self.bounds.offsets[ends.start + 1 : ends.stop + 1, None] - self.bounds.offsets[origin : ends.stop]
+        price = self.pull * (sizes / self.unit - self.ideal) ** 2 + SHORT_PRICE * (sizes < self.bounds.min_size)
+        values: Floats = np.sqrt(np.maximum(pairs, 0)) - price
+        return values
 
 
-def _unit_rows(vectors: NDArray[np.floating[Any]]) -> Floats:
-    """The rows at unit length, (n, dim); rows that are zero, NaN or infinite become zero."""
+def _unit_rows(vectors: NDArray[np.floating[Any]], least: float = 0.0) -> Floats:
+    """The rows at unit length, (n, dim); zero where they are not finite or no longer than ``least``."""
     rows = vectors.astype(np.float64)
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    known = np.isfinite(lengths) & (lengths > 1e-6)
+    known = np.isfinite(lengths) & (lengths > least)
     rows[~known] = 0.0
     return rows / np.where(known, lengths, 1.0)[:, None]
 
 
-def _running(rows: Floats) -> Floats:
-    """Sums of the first 0, 1, ..., n rows; (n + 1, ...)."""
-    sums = np.zeros((len(rows) + 1, *rows.shape[1:]))
-    for before, row, after in zip(sums, rows, sums[1:], strict=False):  # six times faster than np.cumsum on rows
+def _running_sums(rows: Floats) -> Floats:
+    """Sums of the first 0, 1, ..., n rows, (n + 1, dim)."""
+    sums = np.zeros((len(rows) + 1, rows.shape[1]))
+    for before, row, after in zip(sums[:-1], rows, sums[1:], strict=True):  # several times faster than np.cumsum
         np.add(before, row, out=after)
     return sums
+
+
+def _blocks(start: int, stop: int) -> Iterator[slice]:
+    return (slice(at, min(at + BLOCK_ROWS, stop)) for at in range(start, stop, BLOCK_ROWS))
 
 
 def _check_at_least(least: int, **options: int | None) -> None:
@@ -281,12 +266,8 @@ def _check_at_least(least: int, **options: int | None) -> None:
             raise OptionError(f"{name}={value} is below {least}; pass {least} or more")
 
 
-def _blocks(start: int, stop: int, length: int) -> Iterator[slice]:
-    return (slice(at, min(at + length, stop)) for at in range(start, stop, length))
-
-
 def _best_ends(candidates: Iterable[Candidates], length: int, penalty: float) -> list[int]:
-    """Dynamic programming: the ends of the segments whose values, less a penalty for each, add up to most."""
+    """Ends of the segments whose values, less a penalty for each, add up to most: ``best(j) = max_i best(i) + ...``."""
     best, came_from = np.zeros(length + 1), [0] * (length + 1)
     for end, (first, values) in enumerate(candidates, start=1):
         totals = best[first:end] + values
@@ -299,64 +280,65 @@ def _best_ends(candidates: Iterable[Candidates], length: int, penalty: float) ->
     return ends[::-1]
 
 
-def _ends_on_target(scorer: _Coherence, target_size: int) -> list[int]:
-    """Best ends under the least penalty that brings the mean size up to the target."""
-    length, offsets = len(scorer.text), scorer.text.offsets
+def _ends_on_target(scorer: _Coherence) -> list[int]:
+    """Best ends under the penalty that brings the mean size to the scorer's unit."""
+    length, offsets = len(scorer.document), scorer.bounds.offsets
     stretches = _stretches(length)
-    prepared = [list(scorer.candidates(part.start, part.stop)) for part in stretches]
-    total = sum(int(offsets[part.stop] - offsets[part.start]) for part in stretches)
-    penalty = _penalty_for(
-        lambda price: sum(len(_best_ends(part, len(part), price)) for part in prepared),
-        _counts_on_target(total / target_size),
-        _chance_penalty(scorer.text),
-    )
+    prepared = [list(scorer.candidates(start, stop)) for start, stop in stretches]
+    wanted = sum(int(offsets[stop] - offsets[start]) for start, stop in stretches) / scorer.unit
+
+    def count(penalty: float) -> int:
+        return sum(len(_best_ends(candidates, len(candidates), penalty)) for candidates in prepared)
+
+    penalty = _nearest_penalty(count, _counts_on_target(wanted), _chance_penalty(scorer.document))
     whole = prepared[0] if len(prepared) == 1 else scorer.candidates(0, length)
     return _best_ends(whole, length, penalty)
 
 
-def _stretches(length: int) -> list[slice]:
-    """The whole document, or evenly spread samples of a long one."""
+def _stretches(length: int) -> list[tuple[int, int]]:
+    """Start and stop of the whole document, or of evenly spread samples of a long one."""
     if length <= SAMPLES * SAMPLE_ROWS:
-        return [slice(0, length)]
+        return [(0, length)]
     starts = np.linspace(0, length - SAMPLE_ROWS, SAMPLES).astype(int).tolist()
-    return [slice(start, start + SAMPLE_ROWS) for start in starts]
+    return [(start, start + SAMPLE_ROWS) for start in starts]
 
 
 def _counts_on_target(wanted: float) -> tuple[int, int]:
-    """Fewest and most segments whose mean size is on target: within the tolerance, else the nearest count."""
-    fewest, most = int(np.ceil(wanted / (1 + TARGET_TOLERANCE))), int(wanted / (1 - TARGET_TOLERANCE))
+    """Fewest and most segments that meet the target within the tolerance; the nearest count if none does."""
     nearest = max(1, round(wanted))
-    return min(fewest, nearest), max(most, nearest)
+    return (
+        min(nearest, math.ceil(wanted / (1 + TARGET_TOLERANCE))),
+        max(nearest, math.floor(wanted / (1 - TARGET_TOLERANCE))),
+    )
 
 
-def _penalty_for(count: Callable[[float], int], limits: tuple[int, int], preferred: float) -> float:
-    """The penalty nearest to the preferred one under which ``count(penalty)`` lies inside the limits."""
+def _nearest_penalty(count: Callable[[float], int], limits: tuple[int, int], preferred: float) -> float:
+    """A penalty under which ``count(penalty)``, which falls as it rises, is inside the limits; the preferred if so."""
     found = count(preferred)
     wanted = min(max(found, limits[0]), limits[1])
     if found == wanted:
         return preferred
-    step = 1.0 if found > wanted else -1.0
-    near, far = preferred, preferred + step
-    while abs(far) < PENALTY_LIMIT and (count(far) - wanted) * step > 0:
+    sign = 1 if found > wanted else -1
+    near, far = preferred, preferred + sign
+    while (excess := sign * (count(far) - wanted)) > 0 and abs(far) < PENALTY_LIMIT:
         near, far = far, far + 3 * (far - near)
-    for _ in range(BISECTIONS):
+    for _ in range(PENALTY_TRIALS if excess < 0 else 0):
         middle = (near + far) / 2
-        excess = (count(middle) - wanted) * step
+        excess = sign * (count(middle) - wanted)
         if excess == 0:
             return middle
         near, far = (middle, far) if excess > 0 else (near, middle)
     return far
 
 
-def _chance_penalty(text: _Sentences) -> float:
-    """Penalty that lets a split pass if it gains more than most splits among the shuffled sentences do."""
-    length, width = len(text), min(SHUFFLED_WINDOW, len(text))
-    if length < 2:  # noqa: PLR2004
+def _chance_penalty(document: _Document) -> float:
+    """What most of the best splits among the shuffled sentences gain at most; never less than ``LEAST_PENALTY``."""
+    if len(document) == 1:
         return LEAST_PENALTY
-    bits = np.random.PCG64(SHUFFLE_SEED)  # raw bits: the same in every version of numpy
-    rows = text.directions(_shuffled(length, bits)[:SHUFFLED_ROWS]).astype(np.float32)
+    bits = np.random.PCG64(SHUFFLE_SEED)  # raw bits are the same in every version of numpy; permutations need not be
+    rows = document.directions(_shuffled(len(document), bits)[:SHUFFLED_ROWS]).astype(np.float32)
     similarities = rows @ rows.T
-    gains = [_best_split_gains(similarities, _shuffled(len(rows), bits), width) for _ in range(SHUFFLES)]
+    gains = [_best_split_gains(similarities, _shuffled(len(rows), bits)) for _ in range(SHUFFLES)]
     return max(LEAST_PENALTY, float(np.quantile(np.concatenate(gains), CHANCE_QUANTILE)))
 
 
@@ -364,8 +346,9 @@ def _shuffled(length: int, bits: np.random.PCG64) -> Ints:
     return np.argsort(bits.random_raw(length), kind="stable")
 
 
-def _best_split_gains(similarities: NDArray[np.float32], order: Ints, width: int) -> NDArray[np.float32]:
-    """What the best split of each ``width`` sentences in this order gains over leaving them whole; (n_windows,)."""
+def _best_split_gains(similarities: NDArray[np.float32], order: Ints) -> NDArray[np.float32]:
+    """What the best split of each window, in this order of the sentences, gains over the whole window; (n_windows,)."""
+    width = min(SHUFFLED_WINDOW, len(order))
     windows = order[: len(order) // width * width].reshape(-1, width)
     inside = similarities[windows[:, :, None], windows[:, None, :]]
     with_earlier = 2 * np.tril(inside, -1).sum(axis=2)
@@ -376,36 +359,44 @@ def _best_split_gains(similarities: NDArray[np.float32], order: Ints, width: int
     return gains
 
 
-def _gap_distances(text: _Sentences) -> Floats:
+def _gap_distances(document: _Document) -> Floats:
     """Distance across the gap after each sentence but the last, (n - 1,); 0 where a side is unknown."""
-    weights = np.sqrt(np.diff(text.offsets))[:, None]
-    distances = np.zeros(len(text) - 1)
-    for gaps in _blocks(0, len(distances), BLOCK_ROWS):
-        origin, stop = max(0, gaps.start + 1 - GAP_BLOCK), min(len(text), gaps.stop + GAP_BLOCK)
-        sums = _running(_unit_rows(text.vectors[origin:stop]) * weights[origin:stop])
-        gap = np.arange(gaps.start + 1, gaps.stop + 1) - origin
-        left = _unit_rows(sums[gap] - sums[np.maximum(gap - GAP_BLOCK, 0)])
-        right = _unit_rows(sums[np.minimum(gap + GAP_BLOCK, stop - origin)] - sums[gap])
-        known = left.any(axis=1) & right.any(axis=1)
-        distances[gaps] = np.where(known, 1 - np.einsum("ij,ij->i", left, right), 0.0)
+    weights = np.sqrt(np.diff(document.offsets))[:, None]
+    distances = np.zeros(len(document) - 1)
+    for gaps in _blocks(0, len(distances)):
+        near = slice(max(0, gaps.start + 1 - GAP_ROWS), gaps.stop + GAP_ROWS)
+        sums = _running_sums(_unit_rows(document.vectors[near]) * weights[near])
+        gap = np.arange(gaps.start, gaps.stop) + 1 - near.start
+        before = _unit_rows(sums[gap] - sums[np.maximum(gap - GAP_ROWS, 0)], least=1e-6)
+        after = _unit_rows(sums[np.minimum(gap + GAP_ROWS, len(sums) - 1)] - sums[gap], least=1e-6)
+        known = before.any(axis=1) & after.any(axis=1)
+        distances[gaps] = np.where(known, 1 - np.einsum("ij,ij->i", before, after), 0.0)
     return np.round(distances, DISTANCE_DIGITS)
 
 
-def _gap_candidates(distances: Floats, is_boundary: NDArray[np.bool_], bounds: _Bounds) -> Iterator[Candidates]:
-    """Candidates that keep every boundary they can, and cut elsewhere only when the maximum asks for it."""
+def _boundaries(distances: Floats, percentile: float) -> Flags:
+    """Which gaps are boundaries, (n - 1,)."""
+    if not len(distances):
+        return np.zeros(0, dtype=np.bool_)
+    return (distances > 0) & (distances >= np.percentile(distances, percentile))
+
+
+def _gap_candidates(distances: Floats, is_boundary: Flags, bounds: _Bounds) -> Iterator[Candidates]:
+    """Candidates that keep every boundary they can and cut elsewhere only where the maximum asks for it."""
     rewards = np.append(distances + np.where(is_boundary, BOUNDARY_REWARD, -BOUNDARY_REWARD), 0.0)
-    firsts = np.maximum(bounds.first_starts(0, len(rewards)), _starts_near_boundary(is_boundary, bounds))
-    too_late = np.searchsorted(bounds.offsets, bounds.offsets[1:] - bounds.min_size, side="right")
+    firsts = np.maximum(bounds.first_starts(slice(0, len(rewards))), _useful_starts(is_boundary, bounds))
+    shorts = np.searchsorted(bounds.offsets, bounds.offsets[1:] - bounds.min_size, side="right")
     shares = bounds.offsets / bounds.max_size
-    for end, (first, short) in enumerate(zip(firsts.tolist(), too_late.tolist(), strict=True), start=1):
-        values = rewards[end - 1] - (shares[end] - shares[first:end]) ** 2
+    for last, (first, short) in enumerate(zip(firsts.tolist(), shorts.tolist(), strict=True)):
+        values = rewards[last] - (shares[last + 1] - shares[first : last + 1]) ** 2
         values[max(short - first, 0) :] -= SHORT_PRICE
         yield first, values
 
 
-def _starts_near_boundary(is_boundary: NDArray[np.bool_], bounds: _Bounds) -> Ints:
-    """For each sentence end: a start before which a segment would hold a boundary that could cut it; (n,)."""
+def _useful_starts(is_boundary: Flags, bounds: _Bounds) -> Ints:
+    """For each sentence end, the first start worth trying: from earlier ones a boundary would cut the segment; (n,)."""
     offsets, least = bounds.offsets, max(bounds.min_size, 1)
     cuts = np.append(0, np.flatnonzero(is_boundary) + 1)
-    last_cut = cuts[np.maximum(np.searchsorted(offsets[cuts], offsets[1:] - least, side="right") - 1, 0)]
-    return np.maximum(np.searchsorted(offsets, offsets[last_cut] - least, side="right") - 1, 0)
+    last_cuts = cuts[np.maximum(np.searchsorted(offsets[cuts], offsets[1:] - least, side="right") - 1, 0)]
+    firsts: Ints = np.maximum(np.searchsorted(offsets, offsets[last_cuts] - least, side="right") - 1, 0)
+    return firsts

@@ -82,7 +82,8 @@ _SAID = re.compile(
       {_IN_CLAUSE}{{0,24}}?(?:(?<!知){_SPEECH}(?![完罢罷明法话話])|{_SPEECH_WORDS})
       (?:[着著了道過过]|[起出][来來]|一?[声聲]){{0,2}}[他她我你它您们們大家众眾人]{{0,4}}
       (?:{_BLANK}*(?:[。！？.!?…]|$)|[，,]{_BLANK}*[“「『‘"'])
-    | {_IN_CLAUSE}{{0,8}}?(?:{_GESTURES})
+    | {_IN_CLAUSE}{{0,8}}?(?P<gesture>{_GESTURES})
+    | {_IN_CLAUSE}{{1,24}}[，,]{_BLANK}*[“「『‘"']
     | [^“”"「」『』\n.!?]{{0,40}}?\b(?:said|says|asked|asks|replied|answered|shouted|cried|whispered)\b[^“”"\n.!?]{{0,30}}[.,]
     )""",
     re.VERBOSE,
@@ -110,22 +111,25 @@ _NUMBERS = r"[\d０-９]{1,3}(?:[-–—~～,，、 ]+[\d０-９]{1,3})*"
 _NOTES = rf"[\[［〔【](?:注|\^)?{_NUMBERS}[\]］〕】]|[¹²³⁰-⁹]+|[①-⑳❶-❿]|[†‡]|\[\^\w{{1,20}}\]|<sup>[^<>]{{0,20}}</sup>"
 _ORNAMENT = re.compile(
     rf"(?:(?P<emoji>{_EMOJI}+)|[ ]?(?P<note>{_NOTES})|(?P<rest></[A-Za-z][\w:-]{{0,30}}\s?>|<br\s?/?>|&nbsp;|&emsp;"
-    rf"|[:;=]-?[)(DP](?!\w)))[{_STOPS}{re.escape(_CLOSERS)}]*"
+    rf"|[:;=]-?[)(DP](?![A-Za-z0-9])))[{_STOPS}{re.escape(_CLOSERS)}]*"
 )
 _NOTE = re.compile(_NOTES)
 _NOTE = re.compile(_NOTES)
-_ITEM = re.compile(r"[\W_]*(?:\d{1,3}|[A-Za-z]|[IVXivx]{1,5})(?:\.\d{1,3})*")
-_NUMBERED_ITEM = re.compile(r"[\W_]*\d{1,3}[.．、]")
+_LABEL = r"(?:第?[\d一二三四五六七八九十]{1,3}[章节節条條步题題]?|[A-Za-z]\d{0,3}|[IVX]{1,5}|[ivx]{1,5})(?:\.\d{1,3})*"
+_ITEM = re.compile(rf"[\W_]*(?:(?:Chapter|Section|Part|Step|Figure|Fig|Table|Appendix|附[录錄]|[图圖表])[ .]*)?{_LABEL}")
+_ITEM_DOT = re.compile(rf"[\W_]*{_LABEL}[.．、]")
+_LABEL_BACKWARDS = re.compile(r"(?:\d{1,3}|[一二三四五六七八九十]{1,3}|[A-Za-z])(?=\s)")
+_REFERENCE = re.compile(r"\[(?:[JMDCNRSPGA]|EB|DB)(?:/OL)?\]")
 _BARE = re.compile(r"[\W_]*(?:\d{1,3}|[A-Za-z])?[\W_]*")
 _SOURCE = re.compile(rf"[（(][^（）(){_STOPS}\n]{{1,30}}[）)]")
 _FENCE = re.compile(r"\n[ >]{0,3}(`{3,}|~{3,})[^`\n]*")
 _CAPITAL = re.compile(r" +[A-Z]")
-_NUMERAL = re.compile(r"[\d一二三四五六七八九十]")
+_NUMERAL = re.compile(r"\s*[(（]?[\d一二三四五六七八九十]")
 _SHORTEST_WRAPPED = 18
 _FRESH_LINE = re.compile(
     r"[　\t#>|*+•·●-]|\s{2}|[(（]?[\d一二三四五六七八九十]{1,3}[)）.．、]|第[\d一二三四五六七八九十百零]{1,6}[章节條条编款]|[①-⑳]|```|$"
 )
-_INTRODUCERS = ("：", ":", "，", ",", "—", *_SPEECH[1:-1])
+_INTRODUCERS = ("：", ":", "，", ",", "—", "曰", "道")
 _OPERATOR = re.compile(r"\s*[=<>+*/|&]")
 _ENTITY = re.compile(r"&#?\w{1,8};")
 _LATIN_BACKWARDS = re.compile(r"[0-9A-Za-z.'’&-]*")
@@ -185,8 +189,8 @@ _PAIRED = (
 _LITERAL = (
     r"(?<=`)(?:[^`]{1,400}`|`+[^`]{1,400}``+)",
     r"(?<=\$)(?:\$[^$]{1,400}\$\$|[^\s$。！？](?:[^$。！？]{0,198}[^\s$。！？])?\$(?!\d))",
-    r"(?<=<)(?:/?[A-Za-z][^<>]{0,300}|!--[^<]{0,400}--)>",
-    r"(?<=:)//[^\s()<>\"'`\u0080-\U0010ffff]*[\w/#=&-]",
+    r"(?<=<)(?:/?[A-Za-z][A-Za-z0-9:-]{0,30}(?:\s[^<>]{0,300})?/?|!--[^<]{0,400}--)>",
+    r"(?<=:)//[^\s()<>\"'`\u0080-\U0010ffff]*[A-Za-z0-9_/#=&-]",
 )
 _PAIRABLE = re.compile(rf"[{re.escape(_CLOSERS)}\"'`$<:*_]")
 
@@ -389,7 +393,8 @@ class _Judge:
     def _opens_item(self, ornament: re.Match[str]) -> bool:
         """Whether the emoji or number is a bullet: the sentence that ends here began with its like."""
         text, at = self.text, ornament.start()
-        head = _end_of(_LEADING, text, self.start, at)
+        colon = max(text.rfind("：", self.start, at), text.rfind(":", self.start, at))
+        head = _end_of(_LEADING, text, self.start if colon < 0 else colon + 1, at)
         if ornament.lastgroup == "emoji":
             return text[head] == text[at]
         return ornament.lastgroup == "note" and _NOTE.match(text, head, at) is not None
@@ -434,10 +439,12 @@ class _Judge:
         if role == "speech":
             return True
         if self.text[first] in "…⋯":
-            return self.options.ellipsis == "always"
+            return self.options.ellipsis == "always" or (role == "opening" and self.text[end : end + 1] in _QUOTES)
+        is_statement = self.text[after - 1] in _FULL_STOPS
         if role == "opening":
-            return not _SAID.match(self.text, end, self.hi)
-        return self.text[after - 1] in _FULL_STOPS
+            said = _SAID.match(self.text, end, self.hi)
+            return said is None or (is_statement and said.lastgroup == "gesture")
+        return is_statement
 
     def _mark_ends(self, first: int, after: int, end: int, closed: _Pair | None) -> bool:
         text, char = self.text, self.text[first]
@@ -465,7 +472,7 @@ class _Judge:
 
     def _dot_ends(self, at: int, end: int) -> bool:
         text, hi = self.text, self.hi
-        if _ITEM.fullmatch(text, self.start, at):
+        if self._labels_item(at):
             return False
         word = self._word_before(at)
         word_after = _WORD.match(text, end, hi)
@@ -475,14 +482,18 @@ class _Judge:
         lower = word.lower()
         if follow[:1].islower() or word in _TITLES or lower in _TITLES:
             return False
-        if lower in _NUMBERED and _NUMERAL.match(follow):
+        if lower in _NUMBERED and _NUMERAL.match(text, end, hi):
             return False
         if word in _SHORTENED or lower in _SHORTENED or _INITIALS.fullmatch(word):
             return follow in _STARTERS and len(word) > 1
-        if word.isdigit():
-            apart = end >= hi or text[end].isspace()
-            return not follow if not apart else len(word) > 3 or not _NUMBERED_ITEM.match(text, self.start, at)
-        return True
+        return not (word.isdigit() and follow and not text[end].isspace())
+
+    def _labels_item(self, at: int) -> bool:
+        """Whether the dot follows a number or letter that opens the sentence, or a list item within it."""
+        text, start = self.text, self.start
+        if _ITEM.fullmatch(text, start, at):
+            return True
+        return bool(_LABEL_BACKWARDS.match(text[max(start, at - 4) : at][::-1]) and _ITEM_DOT.match(text, start, at))
 
 
 def _end_of(pattern: re.Pattern[str], text: str, start: int, stop: int) -> int:

@@ -106,12 +106,13 @@ class SemanticNodeParser(SizedNodeParser):
         return [part for span in spans for part in units.within(span, self.max_size)]
 
     def _segment_ends(self, vectors: Vectors, sizes: NDArray[np.int64]) -> list[int]:
+        least = None if self.min_size is None else max(1, self.min_size)
         if self.rule == "percentile":
             return percentile_segments(
-                vectors, sizes, percentile=self.percentile, max_size=self.max_size, min_size=self.min_size
+                vectors, sizes, percentile=self.percentile, max_size=self.max_size, min_size=least
             )
         return optimal_segments(
-            vectors, sizes, max_size=self.max_size, min_size=self.min_size, target_size=self.target_size
+            vectors, sizes, max_size=self.max_size, min_size=least, target_size=self.target_size
         )
 
 

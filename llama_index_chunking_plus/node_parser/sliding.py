@@ -61,6 +61,8 @@ class SlidingWindowNodeParser(SizedNodeParser):
             raise ValueError(
                 f"chunk_overlap={self.chunk_overlap} is outside [0, chunk_size={self.chunk_size}); 10 to 20 % are usual"
             )
+        if self.separators == ():
+            raise ValueError("separators=() is empty; give some, or None for sentence ends")
         if self.separators is not None and not all(self.separators):
             raise ValueError(f"separators={self.separators!r} holds an empty string; leave it out")
         return self

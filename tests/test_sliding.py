@@ -1,0 +1,126 @@
+"""SlidingWindowNodeParser: what only it promises."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from llama_index.core import Document
+from llama_index.core.schema import MetadataMode
+from texts import PROSE
+
+from llama_index_chunking_plus import SlidingWindowNodeParser
+from llama_index_chunking_plus.node_parser.tokenizers import resolve_sizer
+
+count_tokens = resolve_sizer("tokens", None).size
+TEXT = PROSE * 8
+
+
+def texts(parser: SlidingWindowNodeParser, text: str, **document: object) -> list[str]:
+    return [node.text for node in parser.get_nodes_from_documents([Document(text=text, **document)])]
+
+
+def test_chunks_are_as_full_as_sentences_let_them_be() -> None:
+    sizes = [count_tokens(text) for text in texts(SlidingWindowNodeParser(chunk_size=256, chunk_overlap=0), TEXT)]
+    assert sum(sizes[:-1]) / len(sizes[:-1]) > 225
+
+
+def test_neighbours_overlap_in_whole_sentences_within_the_overlap() -> None:
+    parser = SlidingWindowNodeParser(chunk_size=128, chunk_overlap=40)
+    nodes = parser.get_nodes_from_documents([Document(text=TEXT)])
+    ends = {0, *parser.sentence_tokenizer.ends(TEXT)}
+    shared = [(right.start_char_idx, left.end_char_idx) for left, right in zip(nodes, nodes[1:], strict=False)]
+    assert all(start in ends and end in ends for start, end in shared)
+    sizes = [count_tokens(TEXT[start:end]) for start, end in shared]
+    assert max(sizes) <= 40
+    assert sum(size > 0 for size in sizes) > len(sizes) / 2
+
+
+def test_metadata_is_charged_to_the_chunk_as_the_longer_of_the_two_that_are_shown() -> None:
+    metadata = {"title": "旧书店的故事" * 3, "secret": "不给模型看" * 20}
+    parser = SlidingWindowNodeParser(chunk_size=200, chunk_overlap=0)
+    nodes = parser.get_nodes_from_documents(
+        [Document(text=TEXT, metadata=metadata, excluded_llm_metadata_keys=["secret"], excluded_embed_metadata_keys=["secret"])]
+    )
+    for node in nodes:
+        for mode in (MetadataMode.EMBED, MetadataMode.LLM):
+            assert count_tokens(node.get_content(mode)) <= 201  # one for the blank line of the template
+    plain = SlidingWindowNodeParser(chunk_size=200, chunk_overlap=0, include_metadata=False)
+    assert len(texts(plain, TEXT, metadata=metadata)) < len(nodes)
+
+
+def test_metadata_larger_than_the_chunk_leaves_a_floor_and_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    parser = SlidingWindowNodeParser(chunk_size=128, chunk_overlap=16)
+    bulky = {"abstract": "摘要很长。" * 200}
+    documents = [Document(text=TEXT, metadata=bulky), Document(text=TEXT), Document(text=TEXT, metadata=bulky)]
+    with caplog.at_level(logging.WARNING):
+        nodes = parser.get_nodes_from_documents(documents)
+    assert [record.name for record in caplog.records] == ["llama_index_chunking_plus.node_parser.sliding"]
+    assert "2 of 3 inputs" in caplog.text
+    squeezed = [count_tokens(node.text) for node in nodes if node.ref_doc_id == documents[0].node_id]
+    assert max(squeezed) <= 50
+    assert "".join(dict.fromkeys(node.text for node in nodes if node.ref_doc_id == documents[0].node_id))
+
+
+def test_separators_replace_sentence_ends() -> None:
+    parser = SlidingWindowNodeParser(chunk_size=8, chunk_overlap=0, unit="chars", separators=("##", "\n"))
+    assert texts(parser, "一。二##三\n四五六七八九##十") == ["一。二##三\n", "四五六七八九##", "十"]
+
+
+def test_protected_terms_are_not_cut_and_a_dictionary_counts_as_such(tmp_path) -> None:
+    dictionary = tmp_path / "words.txt"
+    dictionary.write_text("检索增强生成平台\n", encoding="utf-8")
+    text = "我们公司内部在用检索增强生成平台做问答"
+    plain = SlidingWindowNodeParser(chunk_size=12, chunk_overlap=0, unit="chars")
+    assert not any("检索增强生成平台" in piece for piece in texts(plain, text))
+    for options in ({"protected_terms": ("检索增强生成平台",)}, {"user_dictionary": str(dictionary)}):
+        parser = SlidingWindowNodeParser(chunk_size=12, chunk_overlap=0, unit="chars", **options)
+        assert any("检索增强生成平台" in piece for piece in texts(parser, text))
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"chunk_size": 3, "chunk_overlap": 0}, r"chunk_size=3 is below 4"),
+        ({"chunk_size": 0, "chunk_overlap": 0}, r"chunk_size=0"),
+        ({"chunk_size": 64}, r"chunk_overlap=64 is outside \[0, chunk_size=64\)"),
+        ({"chunk_overlap": -1}, r"chunk_overlap=-1"),
+        ({"chunk_size": 10.5}, r"chunk_size"),
+        ({"chunk_size": "large"}, r"chunk_size"),
+        ({"unit": "words"}, r"'tokens' or 'chars'"),
+        ({"separators": ("。", "")}, r"separators=.* holds an empty string"),
+        ({"separators": ()}, r"separators=\(\) is empty"),
+        ({"protected_terms": ("",)}, r"protected_terms holds an empty string"),
+        ({"user_dictionary": "/no/such/file"}, r"/no/such/file.* is no file"),
+        ({"tokenizer": 5}, r"tokenizer=5 is not callable"),
+        ({"tokenizer": "tiktoken:nonsense"}, r"knows no encoding 'nonsense'"),
+        ({"tokenizer": "import:no.such:thing"}, r"leads to nothing"),
+        ({"tokenizer": "import:os:sep"}, r"is not callable"),
+        ({"tokenizer": "gpt-4"}, r"names no importable callable"),
+    ],
+)
+def test_wrong_options_fail_at_construction(options: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SlidingWindowNodeParser(**options)
+
+
+def test_tokenizers_by_name_path_and_callable_agree() -> None:
+    size = {"chunk_size": 100, "chunk_overlap": 10}
+    by_default = texts(SlidingWindowNodeParser(**size), TEXT)
+    assert texts(SlidingWindowNodeParser(tokenizer="tiktoken:cl100k_base", **size), TEXT) == by_default
+    by_path = SlidingWindowNodeParser(tokenizer="import:parsers:count_bytes", **size)
+    from parsers import count_bytes
+
+    assert texts(by_path, TEXT) == texts(SlidingWindowNodeParser(tokenizer=count_bytes, **size), TEXT)
+
+
+def test_the_global_tokenizer_is_looked_up_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    import llama_index.core
+
+    parser = SlidingWindowNodeParser(chunk_size=100, chunk_overlap=0)
+    before, dump = texts(parser, TEXT), parser.to_dict()
+    monkeypatch.setattr(llama_index.core, "global_tokenizer", list)
+    assert max(map(len, texts(parser, TEXT))) <= 100
+    assert texts(parser, TEXT) != before
+    assert parser.to_dict() != dump
+    assert texts(SlidingWindowNodeParser.from_dict(dump), TEXT) == before
