@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         InputFileError,
         MissingExtraError,
         OptionError,
+        StoreBusyError,
         StoreMismatchError,
     )
     from llama_index_chunking_plus.ingestion import SyncReport, async_sync_documents, sync_documents
@@ -47,6 +48,7 @@ _HOMES = {
         "InputFileError",
         "MissingExtraError",
         "OptionError",
+        "StoreBusyError",
         "StoreMismatchError",
     ),
     "ingestion": ("SyncReport", "async_sync_documents", "sync_documents"),
@@ -68,6 +70,7 @@ __all__ = [
     "SlidingWindowNodeParser",
     "Span",
     "SpanNodeParser",
+    "StoreBusyError",
     "StoreMismatchError",
     "SyncReport",
     "async_sync_documents",

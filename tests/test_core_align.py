@@ -64,7 +64,7 @@ def test_an_altered_chunk_is_lost_alone() -> None:
 
 def test_marks_that_a_splitter_drops_do_not_lose_the_chunk() -> None:
     text = "他走了……没有回头！？我们等着。\n——完——"
-    assert slices(text, ["他走了…没有回头！", "我们等着。", "完"]) == ["他走了……没有回头！", "我们等着。", "完"]
+    assert slices(text, ["他走了…没有回头！", "我们等着。", "完"]) == ["他走了……没有回头！？", "我们等着。\n——", "完——"]
     assert slices("甲*乙*丙。丁。", ["甲乙丙。", "丁。"]) == ["甲*乙*丙。", "丁。"]
 
 
@@ -72,3 +72,8 @@ def test_nothing_is_found_in_nothing() -> None:
     assert align("", ["甲"]) == [None]
     assert align("甲", []) == []
     assert align(" \n", [" "]) == [None]
+
+
+def test_marks_between_two_chunks_go_with_the_first() -> None:
+    assert slices("走了……\n\n回来？！", ["走了…", "回来？"]) == ["走了……", "回来？！"]
+    assert slices("甲。乙。丙。", ["甲。", "丙。"]) == ["甲。", "丙。"]

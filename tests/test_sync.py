@@ -293,17 +293,23 @@ async def test_async_uses_parsers_whose_own_async_form_does_nothing(simple):
 
 
 async def test_a_cancelled_sync_waits_for_its_thread_saves_and_can_be_repeated(simple):
+    begun, done = [], []
+
     class Slow(TransformComponent):
         def __call__(self, nodes: Sequence[BaseNode], **_: Any) -> Sequence[BaseNode]:
+            begun.append(1)
             time.sleep(0.2)
+            done.append(1)
             return nodes
 
     pipeline = simple.pipeline(transformations=[simple.parser, simple.embedding, Slow()])
     work = asyncio.ensure_future(async_sync_documents(FIRST, pipeline, persist_dir=simple.dir, batch_size=1))
-    await asyncio.sleep(0.3)
+    while len(begun) < 2:
+        await asyncio.sleep(0.01)
     work.cancel()
     with pytest.raises(asyncio.CancelledError):
         await work
+    assert len(begun) == len(done) == 2
     assert simple.sync(FIRST).changed
     simple.assert_holds(FIRST)
 
@@ -527,6 +533,13 @@ def test_rows_that_the_store_refuses_leave_the_old_ones(tmp_path):
     assert world.rows() == {"a": [vector("new")]}
 
 
+def test_what_was_complete_is_saved_when_a_run_fails(simple, monkeypatch):
+    monkeypatch.setattr(Ledger, "save_if_due", lambda _: None)
+    with pytest.raises(RuntimeError, match="chokes"):
+        simple.sync([doc("a", "fine"), doc("b", "POISON")])
+    assert list(load_docstore(simple.dir).docs) == ["a"]
+
+
 class Killed(BaseException):
     """The process is gone: nothing that comes after happens."""
 
@@ -580,6 +593,7 @@ def sabotage(kind: str, final: str, interruption: type[BaseException], tmp_path:
                 world.sync(new[1:], docstore, batch_size=2, delete_missing=True)
         world.sync(wanted, None if interruption is Killed else docstore, delete_missing=True)
         world.assert_holds(wanted)
+        assert not (world.dir / "docstore.json.unreadable").exists(), "a file was half written"
         if not saboteur.happened:
             return moment
     raise AssertionError("never finished")

@@ -23,7 +23,8 @@ def align(text: str, chunks: Sequence[str]) -> list[Span | None]:
     """The span of each chunk, in order; None for a chunk that is blank or does not stand in the text.
 
     A chunk is placed as late as it can be without leaving a gap behind the one before it, and early enough that those
-    after it still have a place; so overlapping chunks and repeated text come out in order.
+    after it still have a place; so overlapping chunks and repeated text come out in order. Marks that stand between two
+    chunks and in neither go with the first.
 
     Args:
         text: the text that was split.
@@ -31,13 +32,13 @@ def align(text: str, chunks: Sequence[str]) -> list[Span | None]:
 
     Example:
         >>> align("甲 乙。\\n\\n丙！？", ["甲乙。", "丙！", "丁"])
-        [Span(start=0, end=4), Span(start=6, end=8), None]
+        [Span(start=0, end=4), Span(start=6, end=9), None]
     """
     spans = [span and _with_own_blanks(text, chunk, span) for chunk, span in _placed(text, chunks, _BLANK)]
-    if all(span or not chunk.strip() for span, chunk in zip(spans, chunks, strict=True)):
-        return spans
-    by_letters = [span and _with_own_marks(text, chunk, span) for chunk, span in _placed(text, chunks, _NO_LETTER)]
-    return [span or by_letter for span, by_letter in zip(spans, by_letters, strict=True)]
+    if any(span is None and chunk.strip() for span, chunk in zip(spans, chunks, strict=True)):
+        by_letters = [span and _with_own_marks(text, chunk, span) for chunk, span in _placed(text, chunks, _NO_LETTER)]
+        spans = [span or by_letter for span, by_letter in zip(spans, by_letters, strict=True)]
+    return _with_dropped_marks(text, spans)
 
 
 def _placed(text: str, chunks: Sequence[str], ignored: re.Pattern[str]) -> Iterator[tuple[str, Span | None]]:
@@ -98,3 +99,17 @@ def _with_own_marks(text: str, chunk: str, span: Span) -> Span:
     while end < len(text) and text[end] in after:
         end += 1
     return Span(start, end)
+
+
+def _with_dropped_marks(text: str, spans: Sequence[Span | None]) -> list[Span | None]:
+    """The spans, each up to the last mark before the next one, where only marks and white space lie between them."""
+    extended: list[Span | None] = []
+    next_start = len(text)
+    for span in reversed(spans):
+        if span is not None:
+            gap = text[span.end : next_start]
+            if _NO_LETTER.fullmatch(gap):
+                span = Span(span.start, span.end + len(gap.rstrip()))  # noqa: PLW2901  the same span, longer
+            next_start = span.start
+        extended.append(span)
+    return extended[::-1]

@@ -82,6 +82,8 @@ BOUNDARY_REWARD = 8.0
 """What a boundary is worth, and a cut elsewhere costs, in distances: more than two whole ones can outweigh."""
 DISTANCE_DIGITS = 6
 """Decimals of a distance that count: equal sentences must not differ by rounding."""
+TINY = 1e-6
+"""Length below which a difference of unit vectors is rounding."""
 
 
 def optimal_segments(
@@ -172,17 +174,19 @@ class _Document:
 
     def directions(self, rows: slice | Ints) -> Floats:
         """Unit vectors of the rows, centred on the document, (n_rows, dim); zero where there is nothing to tell."""
-        units = _unit_rows(self.vectors[rows])
-        return _unit_rows(np.where(units.any(axis=1, keepdims=True), units - self._mean, 0.0), least=1e-6)
+        units, known = _unit_rows(self.vectors[rows])
+        units -= self._mean
+        units[~known] = 0.0
+        return _unit_rows(units, least=TINY)[0]
 
     @cached_property
     def _mean(self) -> Floats:
         """Mean of the known unit vectors, (dim,)."""
         total, known = np.zeros(self.vectors.shape[1]), 0
         for block in _blocks(0, len(self)):
-            units = _unit_rows(self.vectors[block])
+            units, are_known = _unit_rows(self.vectors[block])
             total += units.sum(axis=0)
-            known += int(units.any(axis=1).sum())
+            known += int(are_known.sum())
         return total / max(known, 1)
 
 
@@ -228,29 +232,36 @@ class _Coherence:
     def _values(self, origin: int, ends: slice) -> Floats:
         """Values of the segments from each start in ``[origin, ends.stop)`` to each end, (n_ends, n_starts)."""
         rows = self.document.directions(slice(origin, ends.stop))
-        sums, known = _running_sums(rows), np.append(0, np.cumsum(rows.any(axis=1)))
-        squares = np.einsum("ij,ij->i", sums, sums) - known
+        sums, known = _running_sums(rows), np.append(0, np.cumsum(np.round(_squares(rows))))
+        squares = _squares(sums)
         here = slice(ends.start + 1 - origin, None)
-        cross = sums[here] @ sums[:-1].T
-        pairs = squares[here, None] + squares[:-1] - 2 * (cross - known[:-1])
+        pairs = (squares - known)[here, None] + (squares + known)[:-1] - 2 * (sums[here] @ sums[:-1].T)
         sizes = self.bounds.offsets[ends.start + 1 : ends.stop + 1, None] - self.bounds.offsets[origin : ends.stop]
         price = self.pull * (sizes / self.unit - self.ideal) ** 2 + SHORT_PRICE * (sizes < self.bounds.min_size)
         values: Floats = np.sqrt(np.maximum(pairs, 0)) - price
         return values
 
 
-def _unit_rows(vectors: NDArray[np.floating[Any]], least: float = 0.0) -> Floats:
-    """The rows at unit length, (n, dim); zero where they are not finite or no longer than ``least``."""
+def _unit_rows(vectors: NDArray[np.floating[Any]], least: float = 0.0) -> tuple[Floats, Flags]:
+    """The rows at unit length, (n, dim), and which are known, (n,): not finite or no longer than ``least`` is zero."""
     rows = vectors.astype(np.float64)
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    lengths = np.sqrt(_squares(rows))
     known = np.isfinite(lengths) & (lengths > least)
     rows[~known] = 0.0
-    return rows / np.where(known, lengths, 1.0)[:, None]
+    rows /= np.where(known, lengths, 1.0)[:, None]
+    return rows, known
+
+
+def _squares(rows: Floats) -> Floats:
+    """Squared length of each row, (n,)."""
+    squares: Floats = np.einsum("ij,ij->i", rows, rows)
+    return squares
 
 
 def _running_sums(rows: Floats) -> Floats:
     """Sums of the first 0, 1, ..., n rows, (n + 1, dim)."""
-    sums = np.zeros((len(rows) + 1, rows.shape[1]))
+    sums = np.empty((len(rows) + 1, rows.shape[1]))
+    sums[0] = 0.0
     for before, row, after in zip(sums[:-1], rows, sums[1:], strict=True):  # several times faster than np.cumsum
         np.add(before, row, out=after)
     return sums
@@ -319,15 +330,19 @@ def _nearest_penalty(count: Callable[[float], int], limits: tuple[int, int], pre
     if found == wanted:
         return preferred
     sign = 1 if found > wanted else -1
-    near, far = preferred, preferred + sign
-    while (excess := sign * (count(far) - wanted)) > 0 and abs(far) < PENALTY_LIMIT:
-        near, far = far, far + 3 * (far - near)
-    for _ in range(PENALTY_TRIALS if excess < 0 else 0):
-        middle = (near + far) / 2
+    near, above = preferred, sign * (found - wanted)
+    far, below = preferred + sign, 0
+    while (below := sign * (count(far) - wanted)) > 0 and abs(far) < PENALTY_LIMIT:
+        near, far, above = far, far + 3 * (far - near), below
+    for _ in range(PENALTY_TRIALS if below < 0 else 0):
+        middle = near + (far - near) * min(max(above / (above - below), 0.2), 0.8)
         excess = sign * (count(middle) - wanted)
         if excess == 0:
             return middle
-        near, far = (middle, far) if excess > 0 else (near, middle)
+        if excess > 0:
+            near, above = middle, excess
+        else:
+            far, below = middle, excess
     return far
 
 
@@ -338,18 +353,18 @@ def _chance_penalty(document: _Document) -> float:
     bits = np.random.PCG64(SHUFFLE_SEED)  # raw bits are the same in every version of numpy; permutations need not be
     rows = document.directions(_shuffled(len(document), bits)[:SHUFFLED_ROWS]).astype(np.float32)
     similarities = rows @ rows.T
-    gains = [_best_split_gains(similarities, _shuffled(len(rows), bits)) for _ in range(SHUFFLES)]
-    return max(LEAST_PENALTY, float(np.quantile(np.concatenate(gains), CHANCE_QUANTILE)))
+    width = min(SHUFFLED_WINDOW, len(rows))
+    orders = np.stack([_shuffled(len(rows), bits)[: len(rows) // width * width] for _ in range(SHUFFLES)])
+    gains = _best_split_gains(similarities, orders.reshape(-1, width))
+    return max(LEAST_PENALTY, float(np.quantile(gains, CHANCE_QUANTILE)))
 
 
 def _shuffled(length: int, bits: np.random.PCG64) -> Ints:
     return np.argsort(bits.random_raw(length), kind="stable")
 
 
-def _best_split_gains(similarities: NDArray[np.float32], order: Ints) -> NDArray[np.float32]:
-    """What the best split of each window, in this order of the sentences, gains over the whole window; (n_windows,)."""
-    width = min(SHUFFLED_WINDOW, len(order))
-    windows = order[: len(order) // width * width].reshape(-1, width)
+def _best_split_gains(similarities: NDArray[np.float32], windows: Ints) -> NDArray[np.float32]:
+    """What the best split of each window, (n_windows, width) sentences, gains over the window whole; (n_windows,)."""
     inside = similarities[windows[:, :, None], windows[:, None, :]]
     with_earlier = 2 * np.tril(inside, -1).sum(axis=2)
     with_later = 2 * np.triu(inside, 1).sum(axis=2)
@@ -365,12 +380,11 @@ def _gap_distances(document: _Document) -> Floats:
     distances = np.zeros(len(document) - 1)
     for gaps in _blocks(0, len(distances)):
         near = slice(max(0, gaps.start + 1 - GAP_ROWS), gaps.stop + GAP_ROWS)
-        sums = _running_sums(_unit_rows(document.vectors[near]) * weights[near])
+        sums = _running_sums(_unit_rows(document.vectors[near])[0] * weights[near])
         gap = np.arange(gaps.start, gaps.stop) + 1 - near.start
-        before = _unit_rows(sums[gap] - sums[np.maximum(gap - GAP_ROWS, 0)], least=1e-6)
-        after = _unit_rows(sums[np.minimum(gap + GAP_ROWS, len(sums) - 1)] - sums[gap], least=1e-6)
-        known = before.any(axis=1) & after.any(axis=1)
-        distances[gaps] = np.where(known, 1 - np.einsum("ij,ij->i", before, after), 0.0)
+        before, known_before = _unit_rows(sums[gap] - sums[np.maximum(gap - GAP_ROWS, 0)], least=TINY)
+        after, known_after = _unit_rows(sums[np.minimum(gap + GAP_ROWS, len(sums) - 1)] - sums[gap], least=TINY)
+        distances[gaps] = np.where(known_before & known_after, 1 - np.einsum("ij,ij->i", before, after), 0.0)
     return np.round(distances, DISTANCE_DIGITS)
 
 

@@ -34,6 +34,7 @@ NewlineRule = Literal["line", "wrap", "paragraph"]
 # ------------------------------------------------------------------------------------------------ characters
 
 _STOPS = "。！？｡﹖﹗‼⁇⁈⁉︒︕︖।॥؟۔။។"
+_ELLIPSES = ("…", "⋯")
 _FULL_STOPS = "。｡︒.．"
 _SEPARATORS = "，、；：,;:﹐﹑﹔﹕"
 _QUOTES = dict(zip("“‘「『﹁﹃〝«｢", "”’」』﹂﹄〞»｣", strict=True))
@@ -42,6 +43,9 @@ _OPENERS = "".join([*_QUOTES, *_BRACKETS])
 _CLOSERS = "".join([*_QUOTES.values(), *_BRACKETS.values()])
 _HALF_WIDTH = str.maketrans("）］｝", ")]}")
 _KINDS = {char: pair[1].translate(_HALF_WIDTH) for pair in (_QUOTES | _BRACKETS).items() for char in pair}
+
+_CURLY = _KINDS["“"]
+_CURLY_QUOTE = re.compile("[“”]")
 
 _NEWLINE = r"[\n\r\v\f\x85\u2028\u2029]"
 _BLANK = r"[\s\u200b\u2060\ufeff]"
@@ -108,16 +112,20 @@ _BREAKS: dict[NewlineRule, re.Pattern[str]] = {
 _LEADING = re.compile(rf"{_BLANK}*")
 _TRAILING = re.compile(rf"{_BLANK}*{_NEWLINE}|{_BLANK}*")
 _NUMBERS = r"[\d０-９]{1,3}(?:[-–—~～,，、 ]+[\d０-９]{1,3})*"
-_NOTES = rf"[\[［〔【](?:注|\^)?{_NUMBERS}[\]］〕】]|[¹²³⁰-⁹]+|[①-⑳❶-❿]|[†‡]|\[\^\w{{1,20}}\]|<sup>[^<>]{{0,20}}</sup>"
-_ORNAMENT = re.compile(
-    rf"(?:(?P<emoji>{_EMOJI}+)|[ ]?(?P<note>{_NOTES})|(?P<rest></[A-Za-z][\w:-]{{0,30}}\s?>|<br\s?/?>|&nbsp;|&emsp;"
-    rf"|[:;=]-?[)(DP](?![A-Za-z0-9])))[{_STOPS}{re.escape(_CLOSERS)}]*"
+_BRACKETED = rf"[\[［〔【](?:[注註^]?{_NUMBERS}|[a-z]|[来來]源[请請]求|\^\w{{1,20}})[\]］〕】]"
+_NOTES = rf"{_BRACKETED}(?:[-–—~～,，、]?{_BRACKETED})*|[¹²³⁰-⁹]+|[①-⑳❶-❿†‡]|<sup>[^<>]{{0,20}}</sup>"
+_EMOTICONS = (
+    r"\[(?:微笑|大笑|偷笑|笑哭|哈哈|嘻嘻|大哭|流泪|捂脸|害羞|爱心|玫瑰|鲜花|鼓掌|握手|抱拳|加油|拥抱|呲牙|可爱|调皮|[笑哭泪心强赞耶]|doge)\]"
+    r"|[:;=]-?[)(DP](?![A-Za-z0-9])|\^[_.o]?\^|[Tt]_[Tt]|[（(][^（）()\u3400-\u9fff\dA-SU-Za-np-z]{2,10}[）)]"
 )
+_TAGS = r"</[A-Za-z][A-Za-z0-9:-]{0,30}\s?>|<br\s?/?>|&(?:nbsp|emsp|ensp|gt|rdquo|rsquo);"
+_ORNAMENT = re.compile(rf"(?P<emoji>(?:{_EMOJI}|{_EMOTICONS})+)|[ ]?(?P<note>{_NOTES})|(?P<tag>{_TAGS})")
+_ORNAMENTS = re.compile(rf"(?:(?:{_ORNAMENT.pattern})[{_STOPS}{re.escape(_CLOSERS)}]*){{0,9}}")
 _NOTE = re.compile(_NOTES)
 _NOTE = re.compile(_NOTES)
 _LABEL = r"(?:第?[\d一二三四五六七八九十]{1,3}[章节節条條步题題]?|[A-Za-z]\d{0,3}|[IVX]{1,5}|[ivx]{1,5})(?:\.\d{1,3})*"
-_ITEM = re.compile(rf"[\W_]*(?:(?:Chapter|Section|Part|Step|Figure|Fig|Table|Appendix|附[录錄]|[图圖表])[ .]*)?{_LABEL}")
-_ITEM_DOT = re.compile(rf"[\W_]*{_LABEL}[.．、]")
+_ITEM = re.compile(rf"[\W_]{{0,16}}(?:(?:Chapter|Section|Part|Step|Figure|Fig|Table|Appendix|附[录錄]|[图圖表])[ .]*)?{_LABEL}")
+_ITEM_DOT = re.compile(rf"[\W_]{{0,16}}{_LABEL}[.．、]")
 _LABEL_BACKWARDS = re.compile(r"(?:\d{1,3}|[一二三四五六七八九十]{1,3}|[A-Za-z])(?=\s)")
 _REFERENCE = re.compile(r"\[(?:[JMDCNRSPGA]|EB|DB)(?:/OL)?\]")
 _BARE = re.compile(r"[\W_]*(?:\d{1,3}|[A-Za-z])?[\W_]*")
@@ -160,8 +168,9 @@ def _mark_rules(options: ChineseSentenceTokenizer, stops: str) -> Iterator[_Mark
     yield _MarkRule(r"(?<=\.)(?<!\.\.)(?![\x21\x23-\x26+-;=-Z\\^_a-z{|~])")
     yield _MarkRule(rf"(?<=[!?])(?<! .)(?:(?![\w=(\[{{<>/\\&|%$#@:,;-])|(?<={_CJK}.)(?!\[)|(?={_CJK}))", run)
     yield _MarkRule(r"(?<=．)(?<![\d．]．)(?![\d．])")
-    yield _MarkRule(rf"(?<=[~～])(?<![~～]{{2}})(?=[~～]*{_CJK})", "[~～]*")
+    yield _MarkRule(rf"(?<=[~～])(?<![~～]{{2}})(?=[~～]*[ ]?{_CJK})", "[~～]*")
     if options.ellipsis == "auto":
+        yield _MarkRule(r"(?<=[…⋯])(?<![…⋯]{2})(?=[…⋯]{3}(?![…⋯]))", "[…⋯]")
         yield _MarkRule(rf"(?<=[…⋯])(?<![…⋯]{{2}})(?=[…⋯]*[{closers}])", "[…⋯]*")
         yield _MarkRule(rf"(?<=\.)(?<!\.\.)(?=\.{{2,}}[ {closers}])", r"\.*")
     elif options.ellipsis == "always":
@@ -184,13 +193,13 @@ _PAIRED = (
     rf"(?P<open>(?<=[{re.escape(_OPENERS)}]))",
     rf"(?P<close>(?<=[{re.escape(_CLOSERS)}]))",
     r"(?P<either>(?<=\")|(?<=')(?:(?<![A-Za-z0-9]')|(?![A-Za-z0-9])))",
-    r"(?P<emphasis>(?<=\*)\*{0,2}|(?<=_)_)",
+    r"(?P<emphasis>(?<=\*)\*{0,2}|(?<=_)(?:_|(?<![A-Za-z0-9]_)|(?![A-Za-z0-9])))",
 )
 _LITERAL = (
-    r"(?<=`)(?:[^`]{1,400}`|`+[^`]{1,400}``+)",
+    r"(?<=`)(?:[^`]{1,400}`|`{1,2}[^`]{1,400}`{2,3})",
     r"(?<=\$)(?:\$[^$]{1,400}\$\$|[^\s$。！？](?:[^$。！？]{0,198}[^\s$。！？])?\$(?!\d))",
     r"(?<=<)(?:/?[A-Za-z][A-Za-z0-9:-]{0,30}(?:\s[^<>]{0,300})?/?|!--[^<]{0,400}--)>",
-    r"(?<=:)//[^\s()<>\"'`\u0080-\U0010ffff]*[A-Za-z0-9_/#=&-]",
+    r"(?<=:)//[^\s()<>\"'`\u0080-\U0010ffff]{0,2000}[A-Za-z0-9_/#=&-]",
 )
 _PAIRABLE = re.compile(rf"[{re.escape(_CLOSERS)}\"'`$<:*_]")
 
@@ -234,8 +243,9 @@ class _Nesting:
         self.pairs: list[_Pair] = []
         self.closing: dict[int, int] = {}  # where a symmetric mark (" ' **) closes -> where it ends
         self.waiting: defaultdict[str, list[_Pair]] = defaultdict(list)
+        self.turned: set[int] = set()  # where a ” opens
         self.emphasis: set[str] = set()
-        self.straight = _KINDS["“"] if text.count('"', lo, hi) % 2 else '"'  # an odd one out pairs with a curly one
+        self.straight = _CURLY if text.count('"', lo, hi) % 2 else '"'  # an odd one out pairs with a curly one
 
     def open(self, at: int, kind: str, is_quote: bool) -> None:
         self.top = _Pair(at, kind, self.top, is_quote)
@@ -246,6 +256,9 @@ class _Nesting:
         """Close the nearest open pair of this kind; what opened inside it and is still open has no partner."""
         waiting = self.waiting[kind]
         if not waiting:
+            if kind == _CURLY and self._is_turned(at):
+                self.turned.add(at)
+                self.open(at, kind, is_quote=True)
             return
         partner = waiting[-1]
         if at - partner.start > (_LONGEST_QUOTE if partner.is_quote else _LONGEST_BRACKET):
@@ -259,6 +272,14 @@ class _Nesting:
         waiting.pop()
         partner.end = at
         self.top = partner.parent
+
+    def _is_turned(self, at: int) -> bool:
+        """Whether a ” was typed for “: it stands after a stop and before text, and the next quote is another ”."""
+        text = self.text
+        if text[at - 1 : at] not in _STOPS or not text[at + 1 : at + 2].isalpha():
+            return False
+        partner = _CURLY_QUOTE.search(text, at + 1, at + _LONGEST_QUOTE)
+        return partner is not None and partner.group() == "”"
 
     def toggle(self, at: int) -> None:
         """A straight quote closes the one that is open, or else opens; after a letter or digit it is an apostrophe or inch."""
@@ -295,6 +316,7 @@ class _Judge:
         self.text, self.options, self.patterns = text, options, patterns
         self.lo = self.hi = self.start = 0  # the block, and the sentence that is being read
         self.closing: dict[int, int] = {}
+        self.turned: set[int] = set()
 
     def cuts(self, lo: int, hi: int) -> list[int]:
         """Where a sentence ends inside the block ``text[lo:hi]``; the end of the block itself is left out."""
@@ -338,7 +360,7 @@ class _Judge:
             elif role is not None:
                 marks.append((found, nesting.top))
         nesting.settle()
-        self.closing = nesting.closing
+        self.closing, self.turned = nesting.closing, nesting.turned
         return marks
 
     def _is_table_row(self) -> bool:
@@ -371,7 +393,7 @@ class _Judge:
                 closed, end, pair = pair, pair.end + 1, pair.parent
             elif end in self.closing:
                 end = self.closing[end]
-            elif text[end] in _CLOSERS:
+            elif text[end] in _CLOSERS and end not in self.turned:
                 end += 1
             else:
                 break
@@ -384,10 +406,9 @@ class _Judge:
             return end
         source = _SOURCE.match(text, end, hi) if closed and closed.is_quote else None
         end = source.end() if source else end
-        while ornament := _ORNAMENT.match(text, end, hi):
-            if self._opens_item(ornament):
-                break
-            end = ornament.end()
+        ornament = _ORNAMENT.match(text, end, hi)
+        if ornament and not self._opens_item(ornament):
+            end = _end_of(_ORNAMENTS, text, end, hi)
         return _end_of(_TRAILING, text, end, hi)
 
     def _opens_item(self, ornament: re.Match[str]) -> bool:
@@ -453,18 +474,23 @@ class _Judge:
         if closed is not None:
             return self._quotation_ends(closed, first, after, end)
         if char in ".…⋯" and (char != "." or after > first + 1):
-            return self.options.ellipsis == "always" or _CAPITAL.match(text, end, self.hi) is not None
+            resumes = char == "." and _CAPITAL.match(text, end, self.hi) or text[end : end + 1] in _ELLIPSES
+            return self.options.ellipsis == "always" or bool(resumes)
         if char in "~～":
-            return text[self.lo : self.hi].rstrip().endswith(("~", "～"))
+            return text[max(first, self.hi - 9) : self.hi].rstrip().endswith(("~", "～"))
         if char in "!?" and after == first + 1:
             return self._bang_ends(first, end)
         return char != ";" or not any(m.end() > first for m in _ENTITY.finditer(text, max(self.lo, first - 9), after))
 
     def _bang_ends(self, at: int, end: int) -> bool:
-        if _OPERATOR.match(self.text, end, self.hi):
+        text, word = self.text, self._word_before(at)
+        if _OPERATOR.match(text, end, self.hi):
             return False
-        word = self._word_before(at)
-        return self.text[at] == "?" or not (word in _BRANDS or (len(word) == 1 and word.isalpha()))
+        if text[at] == "?" or not word.isalpha():
+            return True
+        before = at - len(word) - 1
+        is_name = before >= self.start and text[before].isalpha() and "！" in text[max(self.lo, at - 200) : at + 200]
+        return not (word in _BRANDS or len(word) == 1 or is_name)
 
     def _word_before(self, at: int) -> str:
         backwards = self.text[max(self.start, at - 24) : at][::-1]
