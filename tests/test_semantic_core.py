@@ -245,10 +245,15 @@ def test_what_exceeds_the_maximum_is_cut_at_its_widest_gap():
     assert percentile_segments(vectors, sizes, percentile=95, max_size=80) == ends_of(lengths)
 
 
-def test_long_sentences_weigh_more():
-    vectors = np.array([[1, 0], [1, 0], [0.6, 0.8], [0, 1], [0, 1]], dtype=float)
-    assert percentile_segments(vectors, [10, 10, 1, 50, 50], percentile=99, max_size=NO_BOUND) == [3, 5]
-    assert percentile_segments(vectors, [50, 50, 1, 10, 10], percentile=99, max_size=NO_BOUND) == [2, 5]
+def test_distances_follow_the_formula():
+    vectors, sizes = topics([100], dim=8, noise=2.0), np.random.default_rng(4).integers(1, 60, 100)
+    weighted = [row / np.linalg.norm(row) * size**0.5 for row, size in zip(vectors, sizes, strict=True)]
+    expected = []
+    for gap in range(1, 100):
+        before, after = sum(weighted[max(0, gap - 3) : gap]), sum(weighted[gap : gap + 3])
+        expected.append(1 - before @ after / np.linalg.norm(before) / np.linalg.norm(after))
+    found = semantic._gap_distances(semantic._Document.checked(vectors, sizes))
+    np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 def test_two_sentences():

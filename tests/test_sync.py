@@ -304,7 +304,7 @@ async def test_a_cancelled_sync_waits_for_its_thread_saves_and_can_be_repeated(s
 
     pipeline = simple.pipeline(transformations=[simple.parser, simple.embedding, Slow()])
     work = asyncio.ensure_future(async_sync_documents(FIRST, pipeline, persist_dir=simple.dir, batch_size=1))
-    while len(begun) < 2:
+    while len(begun) < 2:  # noqa: ASYNC110  set in a thread
         await asyncio.sleep(0.01)
     work.cancel()
     with pytest.raises(asyncio.CancelledError):

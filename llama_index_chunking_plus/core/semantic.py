@@ -39,7 +39,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -56,8 +56,8 @@ Sizes: TypeAlias = NDArray[np.integer[Any]] | Sequence[int]
 Candidates: TypeAlias = tuple[int, Floats]
 """The segments that may end at one sentence end: the first start, and a value for each start from there on."""
 
-BLOCK_ROWS = 128
-"""Sentences in one matrix product: few enough for the cache, enough for BLAS."""
+BLOCK_ROWS = 64
+"""Sentences in one matrix product, or as many as a segment may hold: few enough for the cache, enough for BLAS."""
 MAX_WINDOW = 512
 """Sentences of mean size that an optimal segment may hold at most, so that no bound at all stays affordable."""
 SAMPLES, SAMPLE_ROWS = 8, 512
@@ -202,7 +202,12 @@ class _Bounds:
         """The same bounds with at most ``MAX_WINDOW`` mean sentences, or more if the minimum could not be met so."""
         sizes = np.diff(self.offsets)
         needed = 2 * self.min_size + int(sizes.max())
-        return _Bounds(self.offsets, min(self.max_size, max(needed, int(MAX_WINDOW * sizes.mean()))), self.min_size)
+        return replace(self, max_size=min(self.max_size, max(needed, int(MAX_WINDOW * sizes.mean()))))
+
+    @property
+    def window(self) -> int:
+        """Sentences of mean size in a segment of the maximum size."""
+        return int(self.max_size * (len(self.offsets) - 1) / self.offsets[-1])
 
     def first_starts(self, ends: slice) -> Ints:
         """For each sentence that may end a segment, the first start that keeps to the maximum; (n_ends,)."""
@@ -223,7 +228,7 @@ class _Coherence:
 
     def candidates(self, start: int, stop: int) -> Iterator[Candidates]:
         """For each sentence end of a stretch, the segments that may end there, counted from ``start``."""
-        for block in _blocks(start, stop):
+        for block in _blocks(start, stop, max(BLOCK_ROWS, self.bounds.window)):
             firsts = np.maximum(self.bounds.first_starts(block), start)
             origin = int(firsts[0])
             for last, (first, values) in enumerate(zip(firsts.tolist(), self._values(origin, block), strict=True)):
@@ -267,8 +272,8 @@ def _running_sums(rows: Floats) -> Floats:
     return sums
 
 
-def _blocks(start: int, stop: int) -> Iterator[slice]:
-    return (slice(at, min(at + BLOCK_ROWS, stop)) for at in range(start, stop, BLOCK_ROWS))
+def _blocks(start: int, stop: int, rows: int = BLOCK_ROWS) -> Iterator[slice]:
+    return (slice(at, min(at + rows, stop)) for at in range(start, stop, rows))
 
 
 def _check_at_least(least: int, **options: int | None) -> None:
