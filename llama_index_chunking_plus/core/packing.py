@@ -59,8 +59,11 @@ class Units:
         return self.ruler.marks(self.bounds)
 
     def _fits(self, i: int, j: int, limit: int) -> bool:
+        """Whether the units from ``i`` to ``j`` fit; where only measuring could tell, a unit less is cheaper."""
         known = self.marks.fits(i, j, limit)
-        return self.ruler.fits(self.bounds[i], self.bounds[j], limit) if known is None else known
+        if known is None and (self.marks.are_estimates or j - i == 1 or j == len(self.bounds) - 1):
+            return self.ruler.fits(self.bounds[i], self.bounds[j], limit)
+        return bool(known)
 
     def _furthest(self, first: int, last: int, limit: int) -> int:
         """The last boundary up to which the window from ``first`` fits; at least one unit beyond ``last``."""
@@ -71,10 +74,11 @@ class Units:
 
     def _rewind(self, first: int, last: int, limit: int, overlap: int) -> int:
         """Where the window that follows begins: whole units within ``overlap`` that leave room for a new one."""
-        start = last
-        while start - 1 > first and self._fits(start - 1, last, overlap) and self._fits(start - 1, last + 1, limit):
-            start -= 1
-        return start
+        begun, ended = self.marks.begun, self.marks.ended
+        start = max(first + 1, bisect_left(ended, begun[last] - overlap), bisect_left(ended, begun[last + 1] - limit))
+        while start < last and not (self._fits(start, last, overlap) and self._fits(start, last + 1, limit)):
+            start += 1
+        return min(start, last)
 
 
 def ends_after(text: str, separators: Sequence[str]) -> list[int]:
@@ -100,12 +104,13 @@ def units_that_fit(
     ends = _outside_terms(text, ends, vocabulary)
     bounds = [0, *ends]
     marks = ruler.marks(bounds)
-    fitting = [0]
-    for i, end in enumerate(ends):
-        if not marks.fits(i, i + 1, limit) and not ruler.fits(bounds[i], end, limit):
-            fitting.extend(_cuts(text, Span(bounds[i], end), ruler, piece_limit or limit, vocabulary))
-        fitting.append(end)
-    return Units(fitting, ruler)
+    too_large = [i for i in marks.doubtful(limit) if not ruler.fits(bounds[i], bounds[i + 1], limit)]
+    cuts = [
+        cut
+        for i in too_large
+        for cut in _cuts(text, Span(bounds[i], bounds[i + 1]), ruler, piece_limit or limit, vocabulary)
+    ]
+    return Units(sorted([*bounds, *cuts]), ruler)
 
 
 def _outside_terms(text: str, ends: Sequence[int], vocabulary: Vocabulary) -> list[int]:

@@ -5,11 +5,12 @@ before a combining mark. White space up to the last newline goes with the senten
 sentence after it. Time is linear in the length of the text.
 
 Source: GB/T 15834-2011 "General rules for punctuation". Only 句号 问号 叹号 are 句末点号 and end a sentence; 分号 冒号
-逗号 顿号 are 句内点号; 引号 括号 书名号 省略号 破折号 are 标号, which decide what a mark inside or before them is worth.
-Where the standard is silent (speech, several sentences in one quotation) the rules do what annotators of treebanks did.
+逗号 顿号 are 句内点号; 引号 括号 书名号 省略号 破折号 are 标号, which decide what a mark inside or before them is
+worth. Where the standard is silent (speech, several sentences in one quotation) the rules do what annotators of
+treebanks did.
 
-How: newlines cut the text into blocks. Where a block has a mark that might end a sentence, one pass pairs its quotes and
-brackets and lists its marks; then each mark is judged by what encloses it, what closes after it and what follows.
+How: newlines cut the text into blocks. Where a block has a mark that might end a sentence, one pass pairs its quotes
+and brackets and lists its marks; then each mark is judged by what encloses it, what closes after it and what follows.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ _NEWLINE = r"[\n\r\v\f\x85\u2028\u2029]"
 _BLANK = r"[\s\u200b\u2060\ufeff]"
 _HAN = r"[\u3400-\u9fff]"
 _CJK = r"[\u2e80-\ud7ff\uf900-\ufaff\uff01-\uffef\U00020000-\U0003ffff]"
+_ORDINAL = r"[\d一二三四五六七八九十]"
 _EMOJI = (
     r"[\U0001f000-\U0001faff\u2600-\u2775\u2794-\u27bf\u231a-\u23ff\u2b05-\u2b55"
     r"\u3030\u303d\u200d\ufe0f\u20e3\U000e0020-\U000e007f]"
@@ -141,7 +143,7 @@ _WHOLE_LINE = re.compile(
     r"|\s*\[\d{1,3}\].*\[(?:[A-Z]|EB|DB)(?:/OL)?\]"  # an entry of a bibliography with its GB/T 7714 type, as [J]
 )
 _FRESH_LINE = re.compile(
-    r"[　\t#>|*+•·●-]|\s{2}|[(（]?[\d一二三四五六七八九十]{1,3}[)）.．、]|第[\d一二三四五六七八九十百零]{1,6}[章节節條条编編款]"
+    rf"[　\t#>|*+•·●-]|\s{{2}}|[(（]?{_ORDINAL}{{1,3}}[)）.．、]|第(?:{_ORDINAL}|[百零]){{1,6}}[章节節條条编編款]"
     r"|[①-⑳]|```|$"
 )  # a heading, list item, quote, table or indented paragraph
 
@@ -149,7 +151,7 @@ _NUMBERS = r"[\d０-９]{1,3}(?:[-–—~～,，、 ]+[\d０-９]{1,3})*"
 _BRACKETED = rf"[\[［〔【](?:[注註^]?{_NUMBERS}|[a-z]|[来來]源[请請]求|\^\w{{1,20}})[\]］〕】]"
 _NOTE = rf"{_BRACKETED}(?:[-–—~～,，、]?{_BRACKETED})*|[¹²³⁰-⁹]+|[①-⑳❶-❿†‡]|<sup>[^<>]{{0,20}}</sup>"
 _EMOTICON = (
-    r"\[(?:[笑哭泪心强赞耶]|微笑|大笑|偷笑|笑哭|哈哈|嘻嘻|大哭|流泪|捂脸|害羞|爱心|玫瑰|鲜花|鼓掌|握手|抱拳|加油|拥抱|呲牙|可爱|doge)\]"
+    r"\[(?:[笑哭泪心强赞耶]|[微大偷]笑|笑哭|哈哈|嘻嘻|大哭|流泪|捂脸|害羞|爱心|玫瑰|鲜花|鼓掌|握手|抱拳|加油|拥抱|doge)\]"
     r"|[:;=]-?[)(DP](?![A-Za-z0-9])|\^[_.o]?\^|[（(][^（）()\u3400-\u9fff\dA-SU-Za-np-z]{2,10}[）)]"
 )
 _TAG = r"</[A-Za-z][A-Za-z0-9:-]{0,30}\s?>|<br\s?/?>|&(?:nbsp|emsp|ensp|gt|rdquo|rsquo);"
@@ -158,7 +160,7 @@ _ORNAMENTS = re.compile(rf"(?:(?:{_ORNAMENT.pattern}){_STOP_OR_CLOSE}*){{1,9}}")
 _NOTE_START = re.compile(_NOTE)
 _SOURCE = re.compile(rf"[（(][^（）(){_STOPS}\n]{{1,30}}[）)]")  # of a quotation
 
-_LABEL = r"(?:第?[\d一二三四五六七八九十]{1,3}[章节節條条步题題]?|[A-Za-z]\d{0,3}|[IVX]{1,5}|[ivx]{1,5})(?:\.\d{1,3})*"
+_LABEL = rf"(?:第?{_ORDINAL}{{1,3}}[章节節條条步题題]?|[A-Za-z]\d{{0,3}}|[IVX]{{1,5}}|[ivx]{{1,5}})(?:\.\d{{1,3}})*"
 _LABELLED = r"(?:(?:Chapter|Section|Part|Step|Figure|Fig|Table|Appendix|附[录錄]|[图圖表])[ .]*)?"
 _ITEM = re.compile(rf"[\W_]{{0,16}}{_LABELLED}{_LABEL}")
 _ITEM_DOT = re.compile(rf"[\W_]{{0,16}}{_LABEL}[.．、]")
@@ -167,7 +169,7 @@ _NO_WORDS = re.compile(r"[\W_]*(?:\d{1,3}|[A-Za-z])?[\W_]*")
 _WORD = re.compile(rf"{_BLANK}*([^\W_]*)")
 _LATIN_BACKWARDS = re.compile(r"[0-9A-Za-z.'’&-]*")
 _CAPITAL = re.compile(r" +[A-Z]")
-_NUMERAL = re.compile(r"\s*[(（]?(?:[A-Z]?\d|[一二三四五六七八九十]|[A-Z](?![A-Za-z]))")
+_NUMERAL = re.compile(rf"\s*[(（]?(?:[A-Z]?{_ORDINAL}|[A-Z](?![A-Za-z]))")
 _OPERATOR = re.compile(r"\s*[=<>+*/|&]")
 _ENTITY_BACKWARDS = re.compile(r";\w{1,8}#?&")
 
@@ -197,7 +199,7 @@ def _mark_rules(options: ChineseSentenceTokenizer, stops: str) -> Iterator[_Mark
         yield _MarkRule(rf"(?<=\.)(?<!\.\.)(?=\.{{2,}}(?:[ ]|{close}))", r"\.*")
     elif options.ellipsis == "always":
         yield _MarkRule(r"(?<=[…⋯])(?<![…⋯]{2})", "[…⋯]*")
-        yield _MarkRule(r"(?<=\.)(?<!\.\.)(?=\.{2,}(?!\w))", r"\.*")
+        yield _MarkRule(r"(?<=\.)(?<!\.\.)(?=\.{2,}(?![A-Za-z0-9]))", r"\.*")
     if options.semicolon:
         yield _MarkRule(rf"(?<=;)(?=\s|{_CJK})")
     if options.colon:
@@ -210,11 +212,13 @@ _PAIRABLE = re.compile(_any_of(_CLOSERS, _SYMMETRIC))  # a block without one of 
 _UNPAIRED = f"[^{_any_of(_OPENERS, _CLOSERS)[1:-1]}\"'`"
 _WHOLE = "|".join(
     [
+        # too many quotes and brackets in a row to mean anything
+        f"(?<={_any_of(_OPENERS, _CLOSERS)}){_any_of(_OPENERS, _CLOSERS)}{{40,}}",
         # brackets without a stop before the closer, and quotations without any
         rf"(?<={_any_of(*_BRACKETS)}){_UNPAIRED}]{{0,{_LONGEST_BRACKET}}}(?<![{_STOPS}.!?]){_any_of(*_BRACKETS.values())}",
         rf"(?<={_any_of(*_QUOTES)}){_UNPAIRED}{_STOPS}.!?…⋯]{{0,{_LONGEST_QUOTE}}}{_any_of(*_QUOTES.values())}",
         # code, mathematics, tags and comments, addresses
-        r"(?<=`)(?:[^`]{1,400}`|`{1,2}[^`]{1,400}`{2,3})",
+        r"(?<=`)(?:[^`]{1,400}`|`{1,2}(?:[^`]|`(?!`)){1,400}`{2,3})",
         r"(?<=\$)(?:\$[^$]{1,400}\$\$|[^\s$。！？](?:[^$。！？]{0,198}[^\s$。！？])?\$(?!\d))",
         r"(?<=<)(?:/?[A-Za-z][A-Za-z0-9:-]{0,30}(?:\s[^<>]{0,300})?/?|!--[^<]{0,400}--)>",
         r"(?<=:)//[^\s()<>\"'`\u0080-\U0010ffff]{0,2000}[A-Za-z0-9_/#=&-]",
@@ -344,11 +348,16 @@ def _end_of(pattern: re.Pattern[str], text: str, start: int, stop: int) -> int:
     return found.end() if found else start
 
 
-class _Judge:
-    """Judges the marks of a text block by block, in order.
+class _Mark(NamedTuple):
+    """The mark ``text[first:after]``; ``end`` is behind the quotes and brackets that close after it."""
 
-    Below, ``text[first:after]`` is a mark and ``end`` is behind the quotes and brackets that close after it.
-    """
+    first: int
+    after: int
+    end: int
+
+
+class _Judge:
+    """Judges the marks of a text block by block, in order."""
 
     def __init__(self, text: str, options: ChineseSentenceTokenizer, patterns: _Patterns) -> None:
         self.text, self.options, self.patterns = text, options, patterns
@@ -402,8 +411,10 @@ class _Judge:
     def _judge(self, first: int, after: int, pair: _Pair | None) -> int:
         """Where the sentence that the mark ends has its own end, or 0 if the sentence goes on."""
         text, hi = self.text, self.hi
+        if text[first] == "." and self._labels_item(first):
+            return 0
         end, closed, pair = self._close(after, pair)
-        if self._is_shielded(pair):
+        if pair is not None and self._is_shielded(pair):
             return 0
         cut = self._tail(end, closed)
         if cut >= hi:
@@ -413,12 +424,13 @@ class _Judge:
             return 0
         if (end > after or text[end] == "<") and (following.islower() or _CONTINUES.match(text, cut, hi)):
             return 0
+        mark = _Mark(first, after, end)
         if closed is None:
-            ends = self._mark_ends(first, after, end)
+            ends = self._mark_ends(mark)
         elif closed.is_quote:
-            ends = self._quotation_ends(closed, first, after, end)
+            ends = self._quotation_ends(mark, closed)
         else:
-            ends = self._aside_ends(closed, first, after)
+            ends = self._aside_ends(mark, closed)
         return cut if ends else 0
 
     def _close(self, end: int, pair: _Pair | None) -> tuple[int, _Pair | None, _Pair | None]:
@@ -469,7 +481,8 @@ class _Judge:
         ornament = _ORNAMENT.match(text, end, hi)
         if ornament and not self._opens_item(ornament):
             end = _end_of(_ORNAMENTS, text, end, hi)
-        return _end_of(_TRAILING, text, end, hi)
+        blank = _end_of(_LEADING, text, end, hi)
+        return blank if blank in (end, hi) else _end_of(_TRAILING, text, end, blank)
 
     def _opens_item(self, ornament: re.Match[str]) -> bool:
         """Whether an emoji or number is a bullet: the sentence that ends before it began with its like."""
@@ -480,53 +493,54 @@ class _Judge:
             return text[head] == text[at]
         return ornament.lastgroup == "note" and _NOTE_START.match(text, head, at) is not None
 
-    def _aside_ends(self, closed: _Pair, first: int, after: int) -> bool:
+    def _aside_ends(self, mark: _Mark, closed: _Pair) -> bool:
         """A mark at the end of a bracket ends the sentence if the bracket is a sentence, or if the mark is 。."""
-        if closed.kind != _ROUND or self.text[first] == ".":
+        if closed.kind != _ROUND or self.text[mark.first] == ".":
             return False
         before = self.text[max(self.start, closed.start - 12) : closed.start]
         is_sentence = not before.strip() and closed.end - closed.start > _LONG_ASIDE
-        return is_sentence or self.text[after - 1] in _FULL_STOPS
+        return is_sentence or self.text[mark.after - 1] in _FULL_STOPS
 
-    def _quotation_ends(self, closed: _Pair, first: int, after: int, end: int) -> bool:
-        """A mark at the end of a quotation ends speech, an opening nobody is said to speak, and else only if it is 。."""
+    def _quotation_ends(self, mark: _Mark, closed: _Pair) -> bool:
+        """A mark at the end of a quotation ends speech, or words that nobody is said to speak; else it must be 。."""
         text, role = self.text, self._role(closed)
-        if text[first : first + 2] == "." and not self._dot_ends(first, after, end):
+        if text[mark.first] == "." and not self._dot_ends(mark):
             return False
         if role == "speech":
             return True
-        if text[first] in _ELLIPSES:
-            return self.options.ellipsis == "always" or (role == "opening" and text[end] in _QUOTES)
-        is_statement = text[after - 1] in _FULL_STOPS
+        if text[mark.first] in _ELLIPSES:
+            return self.options.ellipsis == "always" or (role == "opening" and text[mark.end] in _QUOTES)
+        is_statement = text[mark.after - 1] in _FULL_STOPS
         if role == "opening":
-            said = _SAID.match(text, end, self.hi)
+            said = _SAID.match(text, mark.end, self.hi)
             return said is None or (is_statement and said.lastgroup == "gesture")
         return is_statement
 
-    def _mark_ends(self, first: int, after: int, end: int) -> bool:
-        rule = self._RULES.get(self.text[first])
-        return rule is None or rule(self, first, after, end)
+    def _mark_ends(self, mark: _Mark) -> bool:
+        rule = self._RULES.get(self.text[mark.first])
+        return rule is None or rule(self, mark)
 
-    def _ellipsis_ends(self, first: int, after: int, end: int) -> bool:
-        """Only where it is asked for, before a capital, or between two of them (twelve dots stand for a lost passage)."""
-        if self.options.ellipsis == "always" or self.text[end] in _ELLIPSES:
+    def _ellipsis_ends(self, mark: _Mark) -> bool:
+        """Only if asked for, or before a capital, or between two of them (twelve dots stand for a lost passage)."""
+        if self.options.ellipsis == "always" or self.text[mark.end] in _ELLIPSES:
             return True
-        return self.text[first] == "." and _CAPITAL.match(self.text, end, self.hi) is not None
+        return self.text[mark.first] == "." and _CAPITAL.match(self.text, mark.end, self.hi) is not None
 
-    def _wave_ends(self, first: int, after: int, end: int) -> bool:
+    def _wave_ends(self, mark: _Mark) -> bool:
         """A wave is a stop where the writer ends the line with one."""
-        return self.text[max(after, self.hi - 9) : self.hi].rstrip().endswith(("~", "～"))
+        return self.text[max(mark.after, self.hi - 9) : self.hi].rstrip().endswith(("~", "～"))
 
-    def _semicolon_ends(self, first: int, after: int, end: int) -> bool:
-        return not _ENTITY_BACKWARDS.match(self.text[max(self.lo, first - 10) : after][::-1])
+    def _semicolon_ends(self, mark: _Mark) -> bool:
+        return not _ENTITY_BACKWARDS.match(self.text[max(self.lo, mark.first - 10) : mark.after][::-1])
 
-    def _bang_ends(self, first: int, after: int, end: int) -> bool:
+    def _bang_ends(self, mark: _Mark) -> bool:
         """Not before an operator, nor in a name: a known one, a letter, or a Latin word where Chinese writes ！."""
-        text, word = self.text, self._word_before(first)
-        if after > first + 1:
+        text, first = self.text, mark.first
+        if mark.after > first + 1:
             return True
-        if _OPERATOR.match(text, end, self.hi):
+        if _OPERATOR.match(text, mark.end, self.hi):
             return False
+        word = self._word_before(first)
         if text[first] == "?" or not word.isalpha():
             return True
         before = first - len(word) - 1
@@ -534,18 +548,20 @@ class _Judge:
         is_name = in_chinese and "！" in text[max(self.lo, first - _NEARBY) : first + _NEARBY]
         return not (is_name or word in _BRANDS or len(word) == 1)
 
-    def _dot_ends(self, first: int, after: int, end: int) -> bool:
-        """The usual English tests: not after the label of an item or an abbreviation, nor before a small letter."""
-        if after > first + 1:
-            return self._ellipsis_ends(first, after, end)
-        text, word = self.text, self._word_before(first)
+    def _dot_ends(self, mark: _Mark) -> bool:
+        """The usual English tests: not after a title or an abbreviation, nor before a small letter."""
+        text, first, end = self.text, mark.first, mark.end
+        if mark.after > first + 1:
+            return self._ellipsis_ends(mark)
         following = _WORD.match(text, end, self.hi)
         next_word = following.group(1) if following else ""
-        if next_word[:1].islower() or self._labels_item(first) or not _TITLES.isdisjoint((word, word.lower())):
+        word = self._word_before(first)
+        either_case = {word, word.lower()}
+        if next_word[:1].islower() or not _TITLES.isdisjoint(either_case):
             return False
         if word.lower() in _NUMBERED and _NUMERAL.match(text, end, self.hi):
             return False
-        if not _SHORTENED.isdisjoint((word, word.lower())) or _INITIALS.fullmatch(word):
+        if not _SHORTENED.isdisjoint(either_case) or _INITIALS.fullmatch(word):
             return len(word) > 1 and next_word in _STARTERS
         return not (word.isdigit() and next_word and not text[end].isspace())
 
@@ -561,7 +577,7 @@ class _Judge:
         backwards = self.text[max(self.start, at - _LONGEST_WORD) : at][::-1]
         return backwards[: _end_of(_LATIN_BACKWARDS, backwards, 0, _LONGEST_WORD)][::-1]
 
-    _RULES: ClassVar[dict[str, Callable[[_Judge, int, int, int], bool]]] = {
+    _RULES: ClassVar[dict[str, Callable[[_Judge, _Mark], bool]]] = {
         ".": _dot_ends,
         **dict.fromkeys("!?", _bang_ends),
         **dict.fromkeys(_ELLIPSES, _ellipsis_ends),
@@ -611,31 +627,32 @@ def _is_attached(char: str) -> bool:
     return char == "\u200d" or category(char)[0] == "M"
 
 
+def _past_attached(text: str, end: int) -> int:
+    while end < len(text) and _is_attached(text[end]):
+        end += 1
+    return end
+
+
 def _off_attached(text: str, ends: list[int]) -> list[int]:
     """The ends, moved on past combining marks, variation selectors and joiners."""
     if not any(map(_is_attached, set(map(text.__getitem__, ends[:-1])))):
         return ends
-    moved = []
-    for end in ends:
-        while end < len(text) and _is_attached(text[end]):
-            end += 1
-        moved.append(end)
-    return list(dict.fromkeys(moved))
+    return list(dict.fromkeys(_past_attached(text, end) for end in ends))
 
 
 @dataclass(frozen=True)
 class ChineseSentenceTokenizer:
     """Cuts text into sentences and loses no character; a frozen value that pickles, hashes and compares.
 
-    Usable wherever a ``Callable[[str], list[str]]`` is asked for, as ``chunking_tokenizer_fn`` of a ``SentenceSplitter``
-    or ``sentence_splitter`` of a ``SentenceWindowNodeParser``.
+    Usable wherever a ``Callable[[str], list[str]]`` is asked for: as ``chunking_tokenizer_fn`` of a
+    ``SentenceSplitter`` or as ``sentence_splitter`` of a ``SentenceWindowNodeParser``.
 
     Args:
         quotes: "split" cuts between the sentences of one quotation, "keep" leaves a quotation whole.
-        ellipsis: "auto" ends at …… where it closes speech after ：, "always" also in mid-line, "never" nowhere; the end
-            of a line ends a sentence in any case.
-        newline: "line" ends at each newline, "wrap" joins lines that were broken because they were full, "paragraph" ends
-            at blank lines only.
+        ellipsis: "auto" ends at …… where it closes speech after ：, "always" also in mid-line, "never" nowhere; a
+            newline ends a sentence in any case.
+        newline: "line" ends at each newline, "wrap" joins lines that were broken because they were full, "paragraph"
+            ends at blank lines only.
         semicolon: whether ；and ; end sentences.
         colon: whether ：and : end sentences.
 
@@ -680,20 +697,21 @@ class ChineseSentenceTokenizer:
         """
         if not isinstance(text, str):
             raise TypeError(f"text must be a str, not {type(text).__name__}")
-        fences = _code_fences(text)
-        breaks, patterns = self._breaks(text, fences), _patterns(self)
-        judge = _Judge(text, self, patterns)
+        patterns = _patterns(self)
+        found = patterns.candidate.search(text)
+        fences = _code_fences(text) if found or self.newline != "line" else []
+        breaks, judge = self._breaks(text, fences), _Judge(text, self, patterns)
         ends: list[int] = []
-        done = at = 0
-        while found := patterns.candidate.search(text, at):
+        done = 0
+        while found:
             fence = bisect_right(fences, found.start())
             if fence % 2:
-                at = fences[fence]
+                found = patterns.candidate.search(text, fences[fence])
                 continue
             block = bisect_right(breaks, found.start())
             ends += breaks[done:block]
-            at = breaks[block]
-            ends += judge.cuts(breaks[block - 1] if block else 0, at)
+            ends += judge.cuts(breaks[block - 1] if block else 0, breaks[block])
+            found = patterns.candidate.search(text, breaks[block])
             done = block
         return _off_attached(text, ends + breaks[done:])
 
@@ -734,6 +752,7 @@ def _require(name: str, value: object, allowed: tuple[object, ...]) -> None:
 
 
 _DEFAULT = ChineseSentenceTokenizer()
+_patterns(_DEFAULT)  # compiled while importing, not in the first call
 
 
 def chinese_sentence_tokenizer(text: str) -> list[str]:
@@ -741,5 +760,9 @@ def chinese_sentence_tokenizer(text: str) -> list[str]:
 
     Raises:
         TypeError: ``text`` is no str.
+
+    Example:
+        >>> chinese_sentence_tokenizer("天黑了。他还没回来？")
+        ['天黑了。', '他还没回来？']
     """
     return _DEFAULT(text)

@@ -12,18 +12,24 @@ that cutting a document into chunks costs one pass of the tokenizer however many
 from __future__ import annotations
 
 import math
+import os
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+Tokens: TypeAlias = Sequence[int] | NDArray[Any]
+
 _SURROGATES = re.compile("[\ud800-\udfff]")
-_BLOCK_CHARS = 200_000
+_BLOCK_CHARS = 100_000
+_MOST_THREADS = 4
 
 
 def replace_surrogates(text: str) -> str:
@@ -44,6 +50,18 @@ class Marks(NamedTuple):
     margin: float
     torn_margin: float
 
+    @property
+    def are_estimates(self) -> bool:
+        """Whether the piece by itself may be of any size."""
+        return self.margin == math.inf
+
+    def doubtful(self, limit: int) -> list[int]:
+        """The positions from which the piece to the next one is not surely within ``limit``."""
+        sure = limit - self.torn_margin
+        return [
+            i for i, (begun, ended) in enumerate(zip(self.begun[1:], self.ended, strict=False)) if begun - ended > sure
+        ]
+
     def fits(self, i: int, j: int, limit: int) -> bool | None:
         """Whether the piece between two positions is at most ``limit``; None if only the ruler can tell."""
         touched = self.begun[j] - self.ended[i]
@@ -51,7 +69,7 @@ class Marks(NamedTuple):
         margin = self.torn_margin if tears else self.margin
         if touched <= limit - margin:
             return True
-        return False if touched > limit and margin < math.inf else None
+        return False if touched > limit and not self.are_estimates else None
 
 
 class Ruler(Protocol):
@@ -119,11 +137,11 @@ class BytePairSizer:
     """Sizes in tokens of a byte-pair encoding, from one pass over the text.
 
     Args:
-        encode: text to token ids.
+        encode: text to token ids; called from several threads.
         token_bytes: the length in bytes of each token id, shape ``(n_vocabulary,)``.
     """
 
-    encode: Callable[[str], Sequence[int] | NDArray[Any]]
+    encode: Callable[[str], Tokens]
     token_bytes: NDArray[np.int32]
 
     def size(self, text: str) -> int:
@@ -149,14 +167,13 @@ class _BytePairRuler:
         self._sizer = sizer
         self._text = replace_surrogates(text)
         self._byte_at = _byte_offsets(self._text)
-        self._token_ends = self._encode()
+        self._blocks = _encoded(sizer.encode, _blocks(self._text))
 
-    def _encode(self) -> NDArray[np.int64]:
-        parts = [self._sizer.encode(block) for block in _blocks(self._text)]
-        tokens = (
-            np.concatenate([np.asarray(part, dtype=np.int64) for part in parts]) if parts else np.empty(0, np.int64)
-        )
-        return np.cumsum(self._sizer.token_bytes[tokens], dtype=np.int64)
+    @cached_property
+    def _token_ends(self) -> NDArray[np.int64]:
+        """The UTF-8 offset at which each token ends, shape ``(n_tokens,)``."""
+        lengths = [self._sizer.token_bytes[np.asarray(tokens, dtype=np.int64)] for tokens in self._blocks]
+        return np.cumsum(np.concatenate([np.empty(0, dtype=np.int32), *lengths]), dtype=np.int64)
 
     def marks(self, positions: Sequence[int]) -> Marks:
         at = self._byte_at[np.asarray(positions, dtype=np.int64)]
@@ -184,6 +201,16 @@ def _byte_offsets(text: str) -> NDArray[np.int64]:
     """The UTF-8 offset of each character and of the end, shape ``(len(text) + 1,)``; no surrogates in ``text``."""
     encoded = np.frombuffer(text.encode(), dtype=np.uint8)
     return np.append(np.flatnonzero((encoded & 0xC0) != 0x80), len(encoded))  # noqa: PLR2004  UTF-8 continuation bytes
+
+
+def _encoded(encode: Callable[[str], Tokens], blocks: Sequence[str]) -> Iterable[Tokens]:
+    """The tokens of each block. Those of a long text are made in threads, while the caller finds its sentences."""
+    if len(blocks) <= 1:
+        return [encode(block) for block in blocks]
+    threads = ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1))
+    tokens = threads.map(encode, blocks)
+    threads.shutdown(wait=False)  # it takes no more work; what it has is done
+    return tokens
 
 
 def _blocks(text: str) -> list[str]:

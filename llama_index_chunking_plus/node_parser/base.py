@@ -235,7 +235,14 @@ class _IdMaker:
         if self._issued[name] > 1:  # the same document twice, or overlapping inputs of a chained parser
             name = f"{name}\0{self._issued[name]}"
         digest = hashlib.sha1(_ID_NAMESPACE + name.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()
-        return str(uuid.UUID(bytes=digest[:16], version=5))
+        return _uuid5(digest)
+
+
+def _uuid5(digest: bytes) -> str:
+    """The text of a UUID of version 5 and the RFC's variant."""
+    digits = digest[:16].hex()
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"{digits[:8]}-{digits[8:12]}-5{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
 def _node_template(node: BaseNode) -> tuple[type[TextNode], dict[str, Any]]:

@@ -74,7 +74,7 @@ class SizedNodeParser(SpanNodeParser):
 
     def _units(self, text: str, limit: int, piece_limit: int | None = None) -> Units:
         """The sentences of ``text``, those above ``limit`` cut into pieces of ``piece_limit`` (None: ``limit``)."""
-        ruler = self._sizer.ruler(text)
+        ruler = self._sizer.ruler(text)  # first: it counts the tokens of a long text in the background
         return units_that_fit(text, self._ends(text), ruler, limit, self._vocabulary, piece_limit)
 
     def _ends(self, text: str) -> list[int]:

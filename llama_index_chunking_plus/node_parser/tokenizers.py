@@ -66,7 +66,7 @@ def resolve_sizer(unit: str, tokenizer: Tokenizer) -> Sizer:
 
 def load_tokenizer(specification: str) -> Callable[[str], Any]:
     """The function behind ``"tiktoken:<encoding>"``."""
-    return _byte_pair_sizer(specification.removeprefix(_TIKTOKEN)).encode
+    return partial(_load_encoding(specification.removeprefix(_TIKTOKEN)).encode, allowed_special="all")
 
 
 def _from_specification(value: str) -> Tokenizer:
@@ -96,7 +96,8 @@ def _tiktoken_encoding(tokenizer: Callable[[str], Any]) -> Any:
 @lru_cache(maxsize=8)
 def _byte_pair_sizer(name: str) -> BytePairSizer:
     encoding = _load_encoding(name)
-    return BytePairSizer(partial(encoding.encode, allowed_special="all"), _token_bytes(encoding))
+    encode = getattr(encoding, "encode_to_numpy", encoding.encode)  # tiktoken 0.7 only makes lists
+    return BytePairSizer(partial(encode, allowed_special="all"), _token_bytes(encoding))
 
 
 def _load_encoding(name: str) -> Any:
