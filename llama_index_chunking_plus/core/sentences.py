@@ -18,243 +18,68 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise, repeat
 from typing import ClassVar, Literal, NamedTuple, get_args
 from unicodedata import category
 
+from llama_index_chunking_plus.core.sentence_rules import (
+    BRANDS,
+    BREAKS,
+    CAPITAL,
+    CLOSERS,
+    CONTINUES,
+    CURLY,
+    ELLIPSES,
+    ENTITY_BACKWARDS,
+    FENCE,
+    FRESH_LINE,
+    FULL_STOPS,
+    GOING_ON,
+    INITIALS,
+    INTRODUCERS,
+    ITEM,
+    ITEM_DOT,
+    KINDS,
+    LABEL_BACKWARDS,
+    LATIN_BACKWARDS,
+    LEADING,
+    LONG_ASIDE,
+    LONG_QUOTE,
+    LONGEST_BRACKET,
+    LONGEST_QUOTE,
+    LONGEST_WORD,
+    NEARBY,
+    NO_WORDS,
+    NOTE_START,
+    NUMBERED,
+    NUMERAL,
+    OPERATOR,
+    ORNAMENT,
+    ORNAMENTS,
+    PAIRABLE,
+    QUOTES,
+    ROUND,
+    SAID,
+    SEPARATORS,
+    SHORTENED,
+    SHORTEST_WRAPPED,
+    SOURCE,
+    STARTERS,
+    STOPS,
+    TITLES,
+    TRAILING,
+    WHOLE_LINE,
+    WORD,
+    EllipsisRule,
+    NewlineRule,
+    Patterns,
+    QuoteRule,
+    compile_patterns,
+)
 from llama_index_chunking_plus.core.spans import Span, spans_between
 from llama_index_chunking_plus.errors import OptionError
-
-QuoteRule = Literal["split", "keep"]
-EllipsisRule = Literal["auto", "always", "never"]
-NewlineRule = Literal["line", "wrap", "paragraph"]
-
-# ------------------------------------------------------------------------------------------------ characters
-
-_STOPS = "。！？｡﹖﹗‼⁇⁈⁉︒︕︖।॥؟۔။។"
-_FULL_STOPS = "。｡︒.．"
-_ELLIPSES = "…⋯"
-_SEPARATORS = "，、；：,;:﹐﹑﹔﹕"
-_DASHES = "—–─"
-_GOING_ON = _DASHES + _ELLIPSES + ".．!?"  # after a closing quote
-_QUOTES = dict(zip("“‘「『﹁﹃〝«｢", "”’」』﹂﹄〞»｣", strict=True))
-_BRACKETS = dict(zip("（(［[｛{【〔〖《〈﹝⟨", "）)］]｝}】〕〗》〉﹞⟩", strict=True))
-_CURLY, _ROUND = "”", ")"
-
-_OPENERS = "".join([*_QUOTES, *_BRACKETS])
-_CLOSERS = "".join([*_QUOTES.values(), *_BRACKETS.values()])
-_HALF_WIDTH = str.maketrans("）］｝", ")]}")
-_KINDS = {char: pair[1].translate(_HALF_WIDTH) for pair in (_QUOTES | _BRACKETS).items() for char in pair}
-
-_LONGEST_QUOTE = 400  # characters; a quote whose partner is farther away has none
-_LONGEST_BRACKET = 200  # characters, likewise
-_LONG_QUOTE = 15  # characters; a longer quotation that ends in 。 is a sentence wherever it stands
-_LONG_ASIDE = 6  # characters; a longer bracket at the start of a sentence may be a sentence
-_NEARBY = 200  # characters; how far to look for the habits of a writer
-_LONGEST_WORD = 24  # characters
-_SHORTEST_WRAPPED = 18  # characters; a shorter line was not broken because it was full
-
-
-def _any_of(*chars: str) -> str:
-    return f"[{re.escape(''.join(chars))}]"
-
-
-_NEWLINE = r"[\n\r\v\f\x85\u2028\u2029]"
-_BLANK = r"[\s\u200b\u2060\ufeff]"
-_HAN = r"[\u3400-\u9fff]"
-_CJK = r"[\u2e80-\ud7ff\uf900-\ufaff\uff01-\uffef\U00020000-\U0003ffff]"
-_ORDINAL = r"[\d一二三四五六七八九十]"
-_EMOJI = (
-    r"[\U0001f000-\U0001faff\u2600-\u2775\u2794-\u27bf\u231a-\u23ff\u2b05-\u2b55"
-    r"\u3030\u303d\u200d\ufe0f\u20e3\U000e0020-\U000e007f]"
-)
-_CLOSE = _any_of(_CLOSERS)
-_STOP_OR_CLOSE = _any_of(_STOPS, _CLOSERS)
-_QUOTE_MARK = _any_of(*_QUOTES, "\"'")
-
-# ------------------------------------------------------------------------------------------------ words
-
-
-def _words(*lines: str) -> frozenset[str]:
-    """The words as they are written; one in lower case stands for any case."""
-    return frozenset(" ".join(lines).split())
-
-
-_TITLES = _words("Dr Mr Mrs Ms Prof St Mt Messrs Rev Hon Gen Col Capt Lt Sgt Sen Rep Gov Pres e.g i.e viz cf vs ca al")
-_NUMBERED = _words(
-    "no nos vol vols fig figs eq eqs tab sec sect ch chap ref refs p pp art ex thm def v ver ext tel"
-)  # an abbreviation only before a number
-_SHORTENED = _words(
-    "etc approx resp est Inc Ltd Co Corp Jr Sr Ph.D Univ Dept Ave Blvd Rd",
-    "Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec",
-)
-_STARTERS = _words(
-    "The This That These Those He She It We They You I A An In On At As If But And So For When While However There Then"
-)  # after these a shortened word has ended its sentence
-_BRANDS = _words("Yahoo Joomla Jeopardy Wham Yum Kahoot")
-_INITIALS = re.compile(r"[A-Z]|(?:[A-Za-z]\.)+[A-Za-z]")
-
-_SAYS = (
-    "(?<!知)[说說道问問喊叫答曰嚷吼骂罵念嘱囑叹嘆劝勸述](?![完罢罷明法话話])|表示|回[应應答复復]|[补補]充|解[释釋]|[强強][调調]|指出|"
-    "安慰|提醒|反[驳駁]|催促|嘀咕|嘟囔|自[语語]|拒[绝絕]|感[叹嘆]|[开開]口|介[绍紹]|宣布|承[认認]|抱怨|命令|[请請]求|建[议議]|"
-    "言った|答えた|聞いた|叫んだ"
-)
-_GESTURES = "指[着著了]|笑|[叹嘆]了|[皱皺]|[摇搖点點][着著了头頭]|瞪|盯|[望看][着著]"
-_IN_CLAUSE = r"[^，。！？；：、“”\"「」『』…\n,.!?]"
-_SAID = re.compile(
-    rf"""{_BLANK}*(?:
-      {_IN_CLAUSE}{{0,24}}?(?:{_SAYS})(?:[着著了道過过]|[起出][来來]|一?[声聲]){{0,2}}[他她我你它您们們大家众眾人]{{0,4}}
-        (?:{_BLANK}*(?:[。！？.!?…]|$)|[，,]{_BLANK}*{_QUOTE_MARK})
-    | {_IN_CLAUSE}{{0,8}}?(?P<gesture>{_GESTURES})
-    | {_IN_CLAUSE}{{1,24}}[，,]{_BLANK}*{_QUOTE_MARK}
-    | [^“”"「」『』\n.!?]{{0,40}}?\b(?:said|says|asked|asks|replied|answered|shouted|cried|whispered)\b
-        [^“”"\n.!?]{{0,30}}[.,]
-    )""",
-    re.VERBOSE,
-)  # the clause that tells who spoke
-_CONTINUES = re.compile(
-    rf"""{_BLANK}*(?:
-      的(?![确確士])|是(?![次日夜时時年以故否])|和(?!往平以)|[与與](?![此会會])|及(?![时時至])|或(?![许許者])|[还還]是|而[不非]
-    | [这這那][句个個番种種声聲样樣些几幾两兩三四一]|[一二两兩三四五六七八九十几幾数數][个個句字声聲词詞语語类類种種]
-    | 等(?![到我他她你一等])|之[类類声聲名前际際]|[之以]?[后後](?![来來面])|字[样樣]|[声聲](?![称稱明])|[并並][不非没沒]
-    | [为為][题題名]|[令让讓使]人|[键鍵号號]|就(?![在这這是算连連像])|便(?![宜利])|了(?![解不])|即可|[到至]{_QUOTE_MARK}
-    | と(?!ても|ころ|にかく)|って|は(?!い)|が(?!ん)|を|に(?!わか)|の|も(?![うし])|で(?![もはす])
-    )""",
-    re.VERBOSE,
-)  # what goes on with the sentence in which a quotation stands
-_INTRODUCERS = ("：", ":", "，", ",", *_DASHES, "曰", "道")  # what stands before speech
-
-# ------------------------------------------------------------------------------------------------ around a mark
-
-_BREAK = rf"{_NEWLINE}(?:{_BLANK}*{_NEWLINE})?"
-_BREAKS: dict[NewlineRule, re.Pattern[str]] = {
-    "line": re.compile(_BREAK),
-    "wrap": re.compile(_BREAK),
-    "paragraph": re.compile(rf"(?:\r\n|\r(?!\n)|[\n\v\f\x85\u2028]){_BLANK}*{_NEWLINE}|\u2029"),
-}
-_LEADING = re.compile(rf"{_BLANK}*")
-_TRAILING = re.compile(rf"{_BLANK}*{_NEWLINE}|{_BLANK}*")
-_FENCE = re.compile(r"\n[ >]{0,3}(`{3,}|~{3,})[^`\n]*")
-_WHOLE_LINE = re.compile(
-    r"(?s:\|.*\|\s*\Z)"  # a row of a table
-    r"|\s*\[\d{1,3}\].*\[(?:[A-Z]|EB|DB)(?:/OL)?\]"  # an entry of a bibliography with its GB/T 7714 type, as [J]
-)
-_FRESH_LINE = re.compile(
-    rf"[　\t#>|*+•·●-]|\s{{2}}|[(（]?{_ORDINAL}{{1,3}}[)）.．、]|第(?:{_ORDINAL}|[百零]){{1,6}}[章节節條条编編款]"
-    r"|[①-⑳]|```|$"
-)  # a heading, list item, quote, table or indented paragraph
-
-_NUMBERS = r"[\d０-９]{1,3}(?:[-–—~～,，、 ]+[\d０-９]{1,3})*"
-_BRACKETED = rf"[\[［〔【](?:[注註^]?{_NUMBERS}|[a-z]|[来來]源[请請]求|\^\w{{1,20}})[\]］〕】]"
-_NOTE = rf"{_BRACKETED}(?:[-–—~～,，、]?{_BRACKETED})*|[¹²³⁰-⁹]+|[①-⑳❶-❿†‡]|<sup>[^<>]{{0,20}}</sup>"
-_EMOTICON = (
-    r"\[(?:[笑哭泪心强赞耶]|[微大偷]笑|笑哭|哈哈|嘻嘻|大哭|流泪|捂脸|害羞|爱心|玫瑰|鲜花|鼓掌|握手|抱拳|加油|拥抱|doge)\]"
-    r"|[:;=]-?[)(DP](?![A-Za-z0-9])|\^[_.o]?\^|[（(][^（）()\u3400-\u9fff\dA-SU-Za-np-z]{2,10}[）)]"
-)
-_TAG = r"</[A-Za-z][A-Za-z0-9:-]{0,30}\s?>|<br\s?/?>|&(?:nbsp|emsp|ensp|gt|rdquo|rsquo);"
-_ORNAMENT = re.compile(rf"(?P<emoji>(?:{_EMOJI}|{_EMOTICON})+)|[ ]?(?P<note>{_NOTE})|(?P<tag>{_TAG})")
-_ORNAMENTS = re.compile(rf"(?:(?:{_ORNAMENT.pattern}){_STOP_OR_CLOSE}*){{1,9}}")
-_NOTE_START = re.compile(_NOTE)
-_SOURCE = re.compile(rf"[（(][^（）(){_STOPS}\n]{{1,30}}[）)]")  # of a quotation
-
-_LABEL = rf"(?:第?{_ORDINAL}{{1,3}}[章节節條条步题題]?|[A-Za-z]\d{{0,3}}|[IVX]{{1,5}}|[ivx]{{1,5}})(?:\.\d{{1,3}})*"
-_LABELLED = r"(?:(?:Chapter|Section|Part|Step|Figure|Fig|Table|Appendix|附[录錄]|[图圖表])[ .]*)?"
-_ITEM = re.compile(rf"[\W_]{{0,16}}{_LABELLED}{_LABEL}")
-_ITEM_DOT = re.compile(rf"[\W_]{{0,16}}{_LABEL}[.．、]")
-_LABEL_BACKWARDS = re.compile(r"(?:\d{1,3}|[一二三四五六七八九十]{1,3}|[A-Za-z])(?=\s)")
-_NO_WORDS = re.compile(r"[\W_]*(?:\d{1,3}|[A-Za-z])?[\W_]*")
-_WORD = re.compile(rf"{_BLANK}*([^\W_]*)")
-_LATIN_BACKWARDS = re.compile(r"[0-9A-Za-z.'’&-]*")
-_CAPITAL = re.compile(r" +[A-Z]")
-_NUMERAL = re.compile(rf"\s*[(（]?(?:[A-Z]?{_ORDINAL}|[A-Z](?![A-Za-z]))")
-_OPERATOR = re.compile(r"\s*[=<>+*/|&]")
-_ENTITY_BACKWARDS = re.compile(r";\w{1,8}#?&")
-
-# ------------------------------------------------------------------------------------------------ marks and pairs
-
-
-class _MarkRule(NamedTuple):
-    """When a character may end a sentence (look-around from behind it), and what else belongs to the mark."""
-
-    when: str
-    run: str = ""
-
-
-def _mark_rules(options: ChineseSentenceTokenizer, stops: str) -> Iterator[_MarkRule]:
-    """The rules for marks, the most frequent first."""
-    close = _any_of(_CLOSERS, "\"'")
-    run = rf"[{stops}?!…⋯]*(?<!!(?=\[))(?:(?<![…⋯])|(?={close}))"
-    yield _MarkRule(rf"(?<=[{stops}])(?={_HAN})")
-    yield _MarkRule(rf"(?<=[{stops}])", run)
-    yield _MarkRule(r"(?<=\.)(?<!\.\.)(?![\x21\x23-\x26+-;=-Z\\^_a-z{|~])")
-    yield _MarkRule(rf"(?<=[!?])(?<! .)(?:(?![\w=(\[{{<>/\\&|%$#@:,;-])|(?<={_CJK}.)(?!\[)|(?={_CJK}))", run)
-    yield _MarkRule(r"(?<=．)(?<![\d．]．)(?![\d．])")
-    yield _MarkRule(rf"(?<=[~～])(?<![~～]{{2}})(?=[~～]*[ ]?{_CJK})", "[~～]*")
-    if options.ellipsis == "auto":
-        yield _MarkRule(r"(?<=[…⋯])(?<![…⋯]{2})(?=[…⋯]{3}(?![…⋯]))", "[…⋯]")
-        yield _MarkRule(rf"(?<=[…⋯])(?<![…⋯]{{2}})(?=[…⋯]*{close})", "[…⋯]*")
-        yield _MarkRule(rf"(?<=\.)(?<!\.\.)(?=\.{{2,}}(?:[ ]|{close}))", r"\.*")
-    elif options.ellipsis == "always":
-        yield _MarkRule(r"(?<=[…⋯])(?<![…⋯]{2})", "[…⋯]*")
-        yield _MarkRule(r"(?<=\.)(?<!\.\.)(?=\.{2,}(?![A-Za-z0-9]))", r"\.*")
-    if options.semicolon:
-        yield _MarkRule(rf"(?<=;)(?=\s|{_CJK})")
-    if options.colon:
-        yield _MarkRule(r"(?<=：)(?!(?<=\d：)\d)")
-        yield _MarkRule(rf"(?<=:)(?=\s|{_CJK})")
-
-
-_SYMMETRIC = "\"'`$<:*_"
-_PAIRABLE = re.compile(_any_of(_CLOSERS, _SYMMETRIC))  # a block without one of these has no pairs
-_UNPAIRED = f"[^{_any_of(_OPENERS, _CLOSERS)[1:-1]}\"'`"
-_WHOLE = "|".join(
-    [
-        # too many quotes and brackets in a row to mean anything
-        f"(?<={_any_of(_OPENERS, _CLOSERS)}){_any_of(_OPENERS, _CLOSERS)}{{40,}}",
-        # brackets without a stop before the closer, and quotations without any
-        rf"(?<={_any_of(*_BRACKETS)}){_UNPAIRED}]{{0,{_LONGEST_BRACKET}}}(?<![{_STOPS}.!?]){_any_of(*_BRACKETS.values())}",
-        rf"(?<={_any_of(*_QUOTES)}){_UNPAIRED}{_STOPS}.!?…⋯]{{0,{_LONGEST_QUOTE}}}{_any_of(*_QUOTES.values())}",
-        # code, mathematics, tags and comments, addresses
-        r"(?<=`)(?:[^`]{1,400}`|`{1,2}(?:[^`]|`(?!`)){1,400}`{2,3})",
-        r"(?<=\$)(?:\$[^$]{1,400}\$\$|[^\s$。！？](?:[^$。！？]{0,198}[^\s$。！？])?\$(?!\d))",
-        r"(?<=<)(?:/?[A-Za-z][A-Za-z0-9:-]{0,30}(?:\s[^<>]{0,300})?/?|!--[^<]{0,400}--)>",
-        r"(?<=:)//[^\s()<>\"'`\u0080-\U0010ffff]{0,2000}[A-Za-z0-9_/#=&-]",
-    ]
-)
-_PAIRED = "|".join(
-    [
-        rf"(?P<open>(?<={_any_of(_OPENERS)}))",
-        rf"(?P<close>(?<={_CLOSE}))",
-        r"(?P<straight>(?<=\")|(?<=')(?:(?<![A-Za-z0-9]')|(?![A-Za-z0-9])))",
-        r"(?P<emphasis>(?<=\*)\*{0,2}|(?<=_)(?:_|(?<![A-Za-z0-9]_)|(?![A-Za-z0-9])))",
-    ]
-)
-
-
-class _Patterns(NamedTuple):
-    """What to look for under one set of options; each begins with one class of characters, which makes it fast."""
-
-    candidate: re.Pattern[str]  # a character that might end a sentence before the end of its line
-    mark: re.Pattern[str]  # a run of such characters
-    token: re.Pattern[str]  # a mark, half a pair, or a stretch in which nothing ends
-
-
-@lru_cache(maxsize=64)
-def _patterns(options: ChineseSentenceTokenizer) -> _Patterns:
-    stops = _STOPS + "；" * options.semicolon
-    first = stops + ".!?．~～…⋯" + ";" * options.semicolon + "：:" * options.colon
-    plain, *rules = _mark_rules(options, stops)
-    when = "|".join(rule.when for rule in rules)
-    mark = f"(?P<plain>{plain.when})|(?P<mark>{'|'.join(rule.when + rule.run for rule in rules)})"
-    inside_line = rf"(?!{_BLANK}*(?:{_NEWLINE}|\Z))" if options.newline == "line" else ""
-    return _Patterns(
-        re.compile(f"{_any_of(first)}(?:{when}){inside_line}"),
-        re.compile(f"{_any_of(first)}(?:{mark})"),
-        re.compile(f"{_any_of(first, _OPENERS, _CLOSERS, _SYMMETRIC)}(?:{mark}|{_WHOLE}|{_PAIRED})"),
-    )
 
 
 @dataclass(slots=True, eq=False)
@@ -280,7 +105,7 @@ class _Nesting:
         self.turned: set[int] = set()  # where a ” opens
         self._waiting: defaultdict[str, list[_Pair]] = defaultdict(list)
         self._emphasis: set[str] = set()
-        self._straight = _CURLY if text.count('"', lo, hi) % 2 else '"'  # the odd one out pairs with a curly one
+        self._straight = CURLY if text.count('"', lo, hi) % 2 else '"'  # the odd one out pairs with a curly one
 
     def open(self, at: int, kind: str, *, is_quote: bool) -> None:
         self.top = _Pair(at, kind, self.top, is_quote)
@@ -290,10 +115,10 @@ class _Nesting:
     def close(self, at: int, kind: str) -> None:
         """Close the nearest open pair of this kind; what opened inside it and is still open has no partner."""
         waiting = self._waiting[kind]
-        if waiting and at - waiting[-1].start > (_LONGEST_QUOTE if waiting[-1].is_quote else _LONGEST_BRACKET):
+        if waiting and at - waiting[-1].start > (LONGEST_QUOTE if waiting[-1].is_quote else LONGEST_BRACKET):
             waiting.clear()
         if not waiting:
-            if kind == _CURLY and self._is_turned(at):
+            if kind == CURLY and self._is_turned(at):
                 self.turned.add(at)
                 self.open(at, kind, is_quote=True)
             return
@@ -309,16 +134,16 @@ class _Nesting:
     def _is_turned(self, at: int) -> bool:
         """Whether a ” was typed for “: it stands after a stop and before text, and the next quote is another ”."""
         text = self.text
-        if text[at - 1 : at] not in _STOPS or not text[at + 1 : at + 2].isalpha():
+        if text[at - 1 : at] not in STOPS or not text[at + 1 : at + 2].isalpha():
             return False
-        partner = text.find(_CURLY, at + 1, at + _LONGEST_QUOTE)
+        partner = text.find(CURLY, at + 1, at + LONGEST_QUOTE)
         return partner > 0 and text.find("“", at + 1, partner) < 0
 
     def toggle(self, at: int) -> None:
         """Let a straight quote close the open one, or else open; after a letter or digit it is no quote (it's, 5")."""
         kind = self._straight if self.text[at] == '"' else "'"
         before = self.text[at - 1 : at]
-        if self._waiting[kind] and at - self._waiting[kind][-1].start <= _LONGEST_QUOTE:
+        if self._waiting[kind] and at - self._waiting[kind][-1].start <= LONGEST_QUOTE:
             self.closing[at] = at + 1
             self.close(at, kind)
         elif not (before.isdigit() or (kind == "'" and before.isascii() and before.isalnum())):
@@ -359,7 +184,7 @@ class _Mark(NamedTuple):
 class _Judge:
     """Judges the marks of a text block by block, in order."""
 
-    def __init__(self, text: str, options: ChineseSentenceTokenizer, patterns: _Patterns) -> None:
+    def __init__(self, text: str, options: ChineseSentenceTokenizer, patterns: Patterns) -> None:
         self.text, self.options, self.patterns = text, options, patterns
         self.lo = self.hi = self.start = 0  # the block, and the sentence that is being read
         self.closing: dict[int, int] = {}
@@ -368,7 +193,7 @@ class _Judge:
     def cuts(self, lo: int, hi: int) -> list[int]:
         """Where a sentence ends inside the block ``text[lo:hi]``; the end of the block itself is left out."""
         self.lo, self.hi, self.start = lo, hi, lo
-        if _WHOLE_LINE.match(self.text, lo, hi):
+        if WHOLE_LINE.match(self.text, lo, hi):
             return []
         cuts = []
         for found, top in self._marks():
@@ -388,16 +213,16 @@ class _Judge:
     def _marks(self) -> Iterable[tuple[re.Match[str], _Pair | None]]:
         """Each mark with the innermost quote or bracket that is open there, be it closed later or not."""
         text, lo, hi = self.text, self.lo, self.hi
-        if not _PAIRABLE.search(text, lo, hi):
+        if not PAIRABLE.search(text, lo, hi):
             return zip(self.patterns.mark.finditer(text, lo, hi), repeat(None))
         nesting = _Nesting(text, lo, hi)
         marks = []
         for found in self.patterns.token.finditer(text, lo, hi):
             role, at = found.lastgroup, found.start()
             if role == "open":
-                nesting.open(at, _KINDS[text[at]], is_quote=text[at] in _QUOTES)
+                nesting.open(at, KINDS[text[at]], is_quote=text[at] in QUOTES)
             elif role == "close":
-                nesting.close(at, _KINDS[text[at]])
+                nesting.close(at, KINDS[text[at]])
             elif role == "straight":
                 nesting.toggle(at)
             elif role == "emphasis":
@@ -420,9 +245,9 @@ class _Judge:
         if cut >= hi:
             return hi
         following = text[cut]
-        if following in _SEPARATORS or following in _STOPS or (closed and following in _GOING_ON):
+        if following in SEPARATORS or following in STOPS or (closed and following in GOING_ON):
             return 0
-        if (end > after or text[end] == "<") and (following.islower() or _CONTINUES.match(text, cut, hi)):
+        if (end > after or text[end] == "<") and (following.islower() or CONTINUES.match(text, cut, hi)):
             return 0
         mark = _Mark(first, after, end)
         if closed is None:
@@ -441,7 +266,7 @@ class _Judge:
                 closed, end, pair = pair, pair.end + 1, pair.parent
             elif end in self.closing:
                 end = self.closing[end]
-            elif text[end] in _CLOSERS and end not in self.turned:
+            elif text[end] in CLOSERS and end not in self.turned:
                 end += 1
             else:
                 break
@@ -452,7 +277,7 @@ class _Judge:
         while pair is not None:
             if not pair.is_quote or self.options.quotes == "keep":
                 return True
-            is_long = pair.end - pair.start > _LONG_QUOTE and self.text[pair.end - 1] in _FULL_STOPS
+            is_long = pair.end - pair.start > LONG_QUOTE and self.text[pair.end - 1] in FULL_STOPS
             if not is_long and self._role(pair) == "embedded":
                 return True
             pair = pair.parent
@@ -464,10 +289,10 @@ class _Judge:
             floor = max(self.start, quote.start - 12)
             before = self.text[floor : quote.start].rstrip()
             quote.role = "embedded"
-            if _CONTINUES.match(self.text, quote.end + 1, self.hi) is None:
-                if before.endswith(_INTRODUCERS):
+            if CONTINUES.match(self.text, quote.end + 1, self.hi) is None:
+                if before.endswith(INTRODUCERS):
                     quote.role = "speech"
-                elif floor == self.start and _NO_WORDS.fullmatch(before):
+                elif floor == self.start and NO_WORDS.fullmatch(before):
                     quote.role = "opening"
         return quote.role
 
@@ -477,29 +302,29 @@ class _Judge:
         if text[end : end + 1].isalpha():
             return end
         if closed is not None and closed.is_quote:
-            end = _end_of(_SOURCE, text, end, hi)
-        ornament = _ORNAMENT.match(text, end, hi)
+            end = _end_of(SOURCE, text, end, hi)
+        ornament = ORNAMENT.match(text, end, hi)
         if ornament and not self._opens_item(ornament):
-            end = _end_of(_ORNAMENTS, text, end, hi)
-        blank = _end_of(_LEADING, text, end, hi)
-        return blank if blank in (end, hi) else _end_of(_TRAILING, text, end, blank)
+            end = _end_of(ORNAMENTS, text, end, hi)
+        blank = _end_of(LEADING, text, end, hi)
+        return blank if blank in (end, hi) else _end_of(TRAILING, text, end, blank)
 
     def _opens_item(self, ornament: re.Match[str]) -> bool:
         """Whether an emoji or number is a bullet: the sentence that ends before it began with its like."""
         text, at = self.text, ornament.start()
         colon = max(text.rfind("：", self.start, at), text.rfind(":", self.start, at))
-        head = _end_of(_LEADING, text, max(self.start, colon + 1), at)
+        head = _end_of(LEADING, text, max(self.start, colon + 1), at)
         if ornament.lastgroup == "emoji":
             return text[head] == text[at]
-        return ornament.lastgroup == "note" and _NOTE_START.match(text, head, at) is not None
+        return ornament.lastgroup == "note" and NOTE_START.match(text, head, at) is not None
 
     def _aside_ends(self, mark: _Mark, closed: _Pair) -> bool:
         """A mark at the end of a bracket ends the sentence if the bracket is a sentence, or if the mark is 。."""
-        if closed.kind != _ROUND or self.text[mark.first] == ".":
+        if closed.kind != ROUND or self.text[mark.first] == ".":
             return False
         before = self.text[max(self.start, closed.start - 12) : closed.start]
-        is_sentence = not before.strip() and closed.end - closed.start > _LONG_ASIDE
-        return is_sentence or self.text[mark.after - 1] in _FULL_STOPS
+        is_sentence = not before.strip() and closed.end - closed.start > LONG_ASIDE
+        return is_sentence or self.text[mark.after - 1] in FULL_STOPS
 
     def _quotation_ends(self, mark: _Mark, closed: _Pair) -> bool:
         """A mark at the end of a quotation ends speech, or words that nobody is said to speak; else it must be 。."""
@@ -508,11 +333,11 @@ class _Judge:
             return False
         if role == "speech":
             return True
-        if text[mark.first] in _ELLIPSES:
-            return self.options.ellipsis == "always" or (role == "opening" and text[mark.end] in _QUOTES)
-        is_statement = text[mark.after - 1] in _FULL_STOPS
+        if text[mark.first] in ELLIPSES:
+            return self.options.ellipsis == "always" or (role == "opening" and text[mark.end] in QUOTES)
+        is_statement = text[mark.after - 1] in FULL_STOPS
         if role == "opening":
-            said = _SAID.match(text, mark.end, self.hi)
+            said = SAID.match(text, mark.end, self.hi)
             return said is None or (is_statement and said.lastgroup == "gesture")
         return is_statement
 
@@ -522,65 +347,65 @@ class _Judge:
 
     def _ellipsis_ends(self, mark: _Mark) -> bool:
         """Only if asked for, or before a capital, or between two of them (twelve dots stand for a lost passage)."""
-        if self.options.ellipsis == "always" or self.text[mark.end] in _ELLIPSES:
+        if self.options.ellipsis == "always" or self.text[mark.end] in ELLIPSES:
             return True
-        return self.text[mark.first] == "." and _CAPITAL.match(self.text, mark.end, self.hi) is not None
+        return self.text[mark.first] == "." and CAPITAL.match(self.text, mark.end, self.hi) is not None
 
     def _wave_ends(self, mark: _Mark) -> bool:
         """A wave is a stop where the writer ends the line with one."""
         return self.text[max(mark.after, self.hi - 9) : self.hi].rstrip().endswith(("~", "～"))
 
     def _semicolon_ends(self, mark: _Mark) -> bool:
-        return not _ENTITY_BACKWARDS.match(self.text[max(self.lo, mark.first - 10) : mark.after][::-1])
+        return not ENTITY_BACKWARDS.match(self.text[max(self.lo, mark.first - 10) : mark.after][::-1])
 
     def _bang_ends(self, mark: _Mark) -> bool:
         """Not before an operator, nor in a name: a known one, a letter, or a Latin word where Chinese writes ！."""
         text, first = self.text, mark.first
         if mark.after > first + 1:
             return True
-        if _OPERATOR.match(text, mark.end, self.hi):
+        if OPERATOR.match(text, mark.end, self.hi):
             return False
         word = self._word_before(first)
         if text[first] == "?" or not word.isalpha():
             return True
         before = first - len(word) - 1
         in_chinese = before >= self.start and text[before].isalpha()
-        is_name = in_chinese and "！" in text[max(self.lo, first - _NEARBY) : first + _NEARBY]
-        return not (is_name or word in _BRANDS or len(word) == 1)
+        is_name = in_chinese and "！" in text[max(self.lo, first - NEARBY) : first + NEARBY]
+        return not (is_name or word in BRANDS or len(word) == 1)
 
     def _dot_ends(self, mark: _Mark) -> bool:
         """The usual English tests: not after a title or an abbreviation, nor before a small letter."""
         text, first, end = self.text, mark.first, mark.end
         if mark.after > first + 1:
             return self._ellipsis_ends(mark)
-        following = _WORD.match(text, end, self.hi)
+        following = WORD.match(text, end, self.hi)
         next_word = following.group(1) if following else ""
         word = self._word_before(first)
         either_case = {word, word.lower()}
-        if next_word[:1].islower() or not _TITLES.isdisjoint(either_case):
+        if next_word[:1].islower() or not TITLES.isdisjoint(either_case):
             return False
-        if word.lower() in _NUMBERED and _NUMERAL.match(text, end, self.hi):
+        if word.lower() in NUMBERED and NUMERAL.match(text, end, self.hi):
             return False
-        if not _SHORTENED.isdisjoint(either_case) or _INITIALS.fullmatch(word):
-            return len(word) > 1 and next_word in _STARTERS
+        if not SHORTENED.isdisjoint(either_case) or INITIALS.fullmatch(word):
+            return len(word) > 1 and next_word in STARTERS
         return not (word.isdigit() and next_word and not text[end].isspace())
 
     def _labels_item(self, at: int) -> bool:
         """Whether the dot follows a number or letter that opens the sentence, or one more in a list on one line."""
         text, start = self.text, self.start
-        if _ITEM.fullmatch(text, start, at):
+        if ITEM.fullmatch(text, start, at):
             return True
-        label = _LABEL_BACKWARDS.match(text[max(start, at - 4) : at][::-1])
-        return label is not None and _ITEM_DOT.match(text, start, at) is not None
+        label = LABEL_BACKWARDS.match(text[max(start, at - 4) : at][::-1])
+        return label is not None and ITEM_DOT.match(text, start, at) is not None
 
     def _word_before(self, at: int) -> str:
-        backwards = self.text[max(self.start, at - _LONGEST_WORD) : at][::-1]
-        return backwards[: _end_of(_LATIN_BACKWARDS, backwards, 0, _LONGEST_WORD)][::-1]
+        backwards = self.text[max(self.start, at - LONGEST_WORD) : at][::-1]
+        return backwards[: _end_of(LATIN_BACKWARDS, backwards, 0, LONGEST_WORD)][::-1]
 
     _RULES: ClassVar[dict[str, Callable[[_Judge, _Mark], bool]]] = {
         ".": _dot_ends,
         **dict.fromkeys("!?", _bang_ends),
-        **dict.fromkeys(_ELLIPSES, _ellipsis_ends),
+        **dict.fromkeys(ELLIPSES, _ellipsis_ends),
         **dict.fromkeys("~～", _wave_ends),
         ";": _semicolon_ends,
     }  # a mark that is not here ends the sentence wherever it stands free
@@ -593,12 +418,12 @@ def _code_fences(text: str) -> list[int]:
     """Where fenced code starts and ends, in turn; a fence that is never closed is none."""
     edges: list[int] = []
     opened, start = "", 0
-    for found in _FENCE.finditer("\n" + text) if "```" in text or "~~~" in text else ():
+    for found in FENCE.finditer("\n" + text) if "```" in text or "~~~" in text else ():
         run = found.group(1)
         if not opened:
             opened, start = run, found.start()
         elif run.startswith(opened):
-            edges += [start, _end_of(_TRAILING, text, found.end() - 1, len(text))]
+            edges += [start, _end_of(TRAILING, text, found.end() - 1, len(text))]
             opened = ""
     return edges
 
@@ -614,12 +439,12 @@ def _is_wrapped(text: str, start: int, end: int) -> bool:
     line = text[start:end].rstrip()
     gap = text[start + len(line) : end]
     return (
-        len(line) >= _SHORTEST_WRAPPED
+        len(line) >= SHORTEST_WRAPPED
         and len(gap.splitlines()) == 1
         and gap != "\u2029"
-        and line.rstrip(_CLOSERS + "\"'*_")[-1:] not in _STOPS + _ELLIPSES + "!?.：:|"
+        and line.rstrip(CLOSERS + "\"'*_")[-1:] not in STOPS + ELLIPSES + "!?.：:|"
         and line[0] not in "#|"
-        and not _FRESH_LINE.match(text, end)
+        and not FRESH_LINE.match(text, end)
     )
 
 
@@ -697,7 +522,7 @@ class ChineseSentenceTokenizer:
         """
         if not isinstance(text, str):
             raise TypeError(f"text must be a str, not {type(text).__name__}")
-        patterns = _patterns(self)
+        patterns = compile_patterns(self)
         found = patterns.candidate.search(text)
         fences = _code_fences(text) if found or self.newline != "line" else []
         breaks, judge = self._breaks(text, fences), _Judge(text, self, patterns)
@@ -719,8 +544,8 @@ class ChineseSentenceTokenizer:
         """The ends of the blocks; white space at the very start or end of the text makes none of its own."""
         if not text:
             return []
-        lead, stop = _end_of(_LEADING, text, 0, len(text)), len(text.rstrip())
-        breaks = [found.end() for found in _BREAKS[self.newline].finditer(text, lead)]
+        lead, stop = _end_of(LEADING, text, 0, len(text)), len(text.rstrip())
+        breaks = [found.end() for found in BREAKS[self.newline].finditer(text, lead)]
         if self.newline == "wrap":
             breaks = _unwrapped(text, breaks, fences)
         if self.newline == "paragraph" and fences:
@@ -752,7 +577,7 @@ def _require(name: str, value: object, allowed: tuple[object, ...]) -> None:
 
 
 _DEFAULT = ChineseSentenceTokenizer()
-_patterns(_DEFAULT)  # compiled while importing, not in the first call
+compile_patterns(_DEFAULT)  # compiled while importing, not in the first call
 
 
 def chinese_sentence_tokenizer(text: str) -> list[str]:
