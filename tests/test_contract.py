@@ -230,7 +230,9 @@ def test_ids_are_unique_uuids_the_same_each_time_and_new_for_new_text(case: Case
     ids = [node.node_id for node in nodes]
     assert len(set(ids)) == len(ids)
     assert ids == [node.node_id for node in again]
-    assert all(str(uuid.UUID(i)) == i and (uuid.UUID(i).version, uuid.UUID(i).variant) == (5, uuid.RFC_4122) for i in ids)
+    assert all(
+        str(uuid.UUID(i)) == i and (uuid.UUID(i).version, uuid.UUID(i).variant) == (5, uuid.RFC_4122) for i in ids
+    )
     changed = documents()
     changed[1] = Document(id_="two", text=changed[1].text.replace("林", "李"))
     new_ids = {node.node_id for node in parse(case, changed) if "李" in node.text}

@@ -43,7 +43,9 @@ TEXTS = st.lists(st.sampled_from(ALPHABET), max_size=60).map("".join)
 @pytest.mark.parametrize("name", SIZERS)
 @settings(max_examples=150, deadline=None)
 @given(text=TEXTS, cuts=st.tuples(st.integers(0, 200), st.integers(0, 200)), limit=st.integers(1, 60))
-def test_what_fits_is_within_the_limit_and_what_does_not_is_not_far_below(name: str, text: str, cuts: tuple[int, int], limit: int) -> None:
+def test_what_fits_is_within_the_limit_and_what_does_not_is_not_far_below(
+    name: str, text: str, cuts: tuple[int, int], limit: int
+) -> None:
     start, end = sorted(min(cut, len(text)) for cut in cuts)
     sizer = SIZERS[name]
     size = sizer.size(text[start:end])

@@ -10,7 +10,9 @@ import pytest
 
 import llama_index_chunking_plus
 
-MODULES = [each.name for each in pkgutil.walk_packages(llama_index_chunking_plus.__path__, "llama_index_chunking_plus.")]
+MODULES = [
+    each.name for each in pkgutil.walk_packages(llama_index_chunking_plus.__path__, "llama_index_chunking_plus.")
+]
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -22,5 +24,9 @@ def test_every_public_class_has_an_example() -> None:
     package = llama_index_chunking_plus
     for name in package.__all__:
         value = getattr(package, name)
-        if not (isinstance(value, type) and issubclass(value, (Exception, Warning))) and name not in {"SpanNodeParser", "SyncReport", "async_sync_documents"}:
+        if not (isinstance(value, type) and issubclass(value, (Exception, Warning))) and name not in {
+            "SpanNodeParser",
+            "SyncReport",
+            "async_sync_documents",
+        }:
             assert ">>>" in value.__doc__, name

@@ -54,7 +54,9 @@ async def test_async_batches_run_side_by_side_and_embed_no_more() -> None:
     most: list[int] = []
     parser = SemanticNodeParser(embed_model=Slow(embed_batch_size=4), max_size=200)
     nodes = await parser.aget_nodes_from_documents([Document(text=PROSE * 3)])
-    assert [node.text for node in nodes] == parse(SemanticNodeParser(embed_model=LetterEmbedding(), max_size=200), PROSE * 3)
+    assert [node.text for node in nodes] == parse(
+        SemanticNodeParser(embed_model=LetterEmbedding(), max_size=200), PROSE * 3
+    )
     assert 1 < max(most) <= 8
     assert max(Counter(parser.embed_model.asked).values()) == 1
 
@@ -69,7 +71,7 @@ def test_a_document_below_the_minimum_stays_whole() -> None:
 def test_minimum_and_maximum_hold(rule: dict, sample_documents: list[Document]) -> None:
     parser = SemanticNodeParser(embed_model=LetterEmbedding(), min_size=40, max_size=160, **rule)
     sizes = [count_tokens(node.text) for node in parser.get_nodes_from_documents(sample_documents)]
-    assert 40 <= min(sizes)
+    assert min(sizes) >= 40
     assert max(sizes) <= 160
 
 
@@ -104,9 +106,9 @@ def test_zero_vectors_are_unknown_sentences_and_no_reason_to_warn() -> None:
 
 async def test_an_embedder_that_never_answers_is_an_error() -> None:
     parser = SemanticNodeParser(embed_model=FaultyEmbedding(word="。"))
-    with pytest.raises(EmbeddingError, match="every batch.*did not answer"):
+    with pytest.raises(EmbeddingError, match=r"every batch.*did not answer"):
         parse(parser, CATS)
-    with pytest.raises(EmbeddingError, match="every batch.*did not answer"):
+    with pytest.raises(EmbeddingError, match=r"every batch.*did not answer"):
         await parser.aget_nodes_from_documents([Document(text=CATS)])
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+from itertools import pairwise
 
+import llama_index.core
 import pytest
 from llama_index.core import Document
 from llama_index.core.schema import MetadataMode
+from parsers import count_bytes
 from texts import PROSE
 
 from llama_index_chunking_plus import SlidingWindowNodeParser
@@ -29,7 +32,7 @@ def test_neighbours_overlap_in_whole_sentences_within_the_overlap() -> None:
     parser = SlidingWindowNodeParser(chunk_size=128, chunk_overlap=40)
     nodes = parser.get_nodes_from_documents([Document(text=TEXT)])
     ends = {0, *parser.sentence_tokenizer.ends(TEXT)}
-    shared = [(right.start_char_idx, left.end_char_idx) for left, right in zip(nodes, nodes[1:], strict=False)]
+    shared = [(right.start_char_idx, left.end_char_idx) for left, right in pairwise(nodes)]
     assert all(start in ends and end in ends for start, end in shared)
     sizes = [count_tokens(TEXT[start:end]) for start, end in shared]
     assert max(sizes) <= 40
@@ -40,7 +43,14 @@ def test_metadata_is_charged_to_the_chunk_as_the_longer_of_the_two_that_are_show
     metadata = {"title": "旧书店的故事" * 3, "secret": "不给模型看" * 20}
     parser = SlidingWindowNodeParser(chunk_size=200, chunk_overlap=0)
     nodes = parser.get_nodes_from_documents(
-        [Document(text=TEXT, metadata=metadata, excluded_llm_metadata_keys=["secret"], excluded_embed_metadata_keys=["secret"])]
+        [
+            Document(
+                text=TEXT,
+                metadata=metadata,
+                excluded_llm_metadata_keys=["secret"],
+                excluded_embed_metadata_keys=["secret"],
+            )
+        ]
     )
     for node in nodes:
         for mode in (MetadataMode.EMBED, MetadataMode.LLM):
@@ -109,14 +119,10 @@ def test_tokenizers_by_name_path_and_callable_agree() -> None:
     by_default = texts(SlidingWindowNodeParser(**size), TEXT)
     assert texts(SlidingWindowNodeParser(tokenizer="tiktoken:cl100k_base", **size), TEXT) == by_default
     by_path = SlidingWindowNodeParser(tokenizer="import:parsers:count_bytes", **size)
-    from parsers import count_bytes
-
     assert texts(by_path, TEXT) == texts(SlidingWindowNodeParser(tokenizer=count_bytes, **size), TEXT)
 
 
 def test_the_global_tokenizer_is_looked_up_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    import llama_index.core
-
     parser = SlidingWindowNodeParser(chunk_size=100, chunk_overlap=0)
     before, dump = texts(parser, TEXT), parser.to_dict()
     monkeypatch.setattr(llama_index.core, "global_tokenizer", list)

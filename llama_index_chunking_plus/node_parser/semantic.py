@@ -111,9 +111,7 @@ class SemanticNodeParser(SizedNodeParser):
             return percentile_segments(
                 vectors, sizes, percentile=self.percentile, max_size=self.max_size, min_size=least
             )
-        return optimal_segments(
-            vectors, sizes, max_size=self.max_size, min_size=least, target_size=self.target_size
-        )
+        return optimal_segments(vectors, sizes, max_size=self.max_size, min_size=least, target_size=self.target_size)
 
 
 def _sentences(source: Source, units: Units) -> list[str]:
