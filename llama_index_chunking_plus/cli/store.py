@@ -122,8 +122,8 @@ class CorpusStore:
     def _check(self, what: str, option: str, known: str, asked: str) -> None:
         if known != asked:
             raise StoreMismatchError(
-                f"{self.folder} was made with the {what} {known!r}, not {asked!r}; leave {option} out, or ingest into a "
-                "new --store"
+                f"{self.folder} was made with the {what} {known!r}, not {asked!r}; leave {option} out, or ingest into "
+                "a new --store"
             )
 
     def _remember(self, manifest: Manifest) -> None:
