@@ -36,6 +36,11 @@ except SystemExit as error:
 else:
     raise AssertionError("the extra 'cli' is installed: this is no base-only environment")
 
+from llama_index_chunking_plus.samples import questions, sample_paths
+
+assert len(sample_paths()) >= 8
+assert questions()
+
 for name in package.__all__:
     getattr(package, name)
 print("base-only: fine")

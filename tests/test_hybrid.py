@@ -14,6 +14,7 @@ from llama_index.core.node_parser import (
     SemanticSplitterNodeParser,
     SentenceSplitter,
     SentenceWindowNodeParser,
+    TokenTextSplitter,
 )
 from llama_index.core.schema import MetadataMode, TextNode
 from parsers import usual_recipe
@@ -128,8 +129,8 @@ def test_chunks_that_do_not_stand_in_the_document_are_kept_counted_and_have_no_o
 
 def test_the_maximum_holds_even_if_the_secondary_parser_does_not_keep_it() -> None:
     parser = HybridNodeParser(
-        primary_parser=SentenceSplitter(chunk_size=1024),
-        secondary_parser=SentenceSplitter(chunk_size=512, chunk_overlap=0),
+        primary_parser=SentenceSplitter(chunk_size=1024, chunking_tokenizer_fn=chinese_sentence_tokenizer),
+        secondary_parser=TokenTextSplitter(chunk_size=512, chunk_overlap=0),
         max_chunk_size=100,
     )
     document = Document(text=PROSE * 10)
