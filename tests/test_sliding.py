@@ -72,6 +72,12 @@ def test_metadata_larger_than_the_chunk_leaves_a_floor_and_one_warning(caplog: p
     assert "".join(dict.fromkeys(node.text for node in nodes if node.ref_doc_id == documents[0].node_id))
 
 
+def test_the_overlap_follows_the_size_unless_it_is_given() -> None:
+    assert [SlidingWindowNodeParser(chunk_size=size).chunk_overlap for size in (512, 256, 7)] == [64, 32, 0]
+    assert SlidingWindowNodeParser().chunk_overlap == 64
+    assert SlidingWindowNodeParser(chunk_size=256, chunk_overlap=9).chunk_overlap == 9
+
+
 def test_separators_replace_sentence_ends() -> None:
     parser = SlidingWindowNodeParser(chunk_size=8, chunk_overlap=0, unit="chars", separators=("##", "\n"))
     assert texts(parser, "一。二##三\n四五六七八九##十") == ["一。二##三\n", "四五六七八九##", "十"]
@@ -93,7 +99,7 @@ def test_protected_terms_are_not_cut_and_a_dictionary_counts_as_such(tmp_path) -
     [
         ({"chunk_size": 3, "chunk_overlap": 0}, r"chunk_size=3 is below 4"),
         ({"chunk_size": 0, "chunk_overlap": 0}, r"chunk_size=0"),
-        ({"chunk_size": 64}, r"chunk_overlap=64 is outside \[0, chunk_size=64\)"),
+        ({"chunk_size": 64, "chunk_overlap": 64}, r"chunk_overlap=64 is outside \[0, chunk_size=64\)"),
         ({"chunk_overlap": -1}, r"chunk_overlap=-1"),
         ({"chunk_size": 10.5}, r"chunk_size"),
         ({"chunk_size": "large"}, r"chunk_size"),

@@ -37,10 +37,9 @@ class ParserChoice:
 
 def _sliding(choice: ParserChoice, _: Callable[[], BaseEmbedding]) -> NodeParser:
     _refuse(choice, "target_size")
-    size = {} if choice.chunk_size is None else {"chunk_size": choice.chunk_size}
-    default = min(64, (choice.chunk_size or 512) // 8)
-    overlap = default if choice.chunk_overlap is None else choice.chunk_overlap
-    return SlidingWindowNodeParser(unit=choice.unit, chunk_overlap=overlap, **size)
+    given = {"chunk_size": choice.chunk_size, "chunk_overlap": choice.chunk_overlap}
+    sizes: dict[str, Any] = {name: size for name, size in given.items() if size is not None}
+    return SlidingWindowNodeParser(unit=choice.unit, **sizes)
 
 
 def _semantic(choice: ParserChoice, model: Callable[[], BaseEmbedding]) -> NodeParser:

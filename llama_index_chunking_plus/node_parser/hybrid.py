@@ -25,7 +25,6 @@ from llama_index_chunking_plus.node_parser.sized import MIN_CHUNK_SIZE, SizedNod
 from llama_index_chunking_plus.node_parser.sliding import SlidingWindowNodeParser
 
 _MAX_TO_TARGET = 1.6  # largest over mean segment: a mean of 256 goes with a maximum of 410, 600 with 960
-_OVERLAP = 8  # an eighth of the window
 
 
 class HybridNodeParser(SizedNodeParser):
@@ -82,9 +81,7 @@ class HybridNodeParser(SizedNodeParser):
         shared = {name: value for name, value in options.items() if name in SizedNodeParser.model_fields}
         target = round(max_chunk_size / _MAX_TO_TARGET)
         primary = SemanticNodeParser(embed_model=embed_model, target_size=target, max_size=max_chunk_size, **shared)
-        secondary = SlidingWindowNodeParser(
-            chunk_size=max_chunk_size, chunk_overlap=max_chunk_size // _OVERLAP, **shared
-        )
+        secondary = SlidingWindowNodeParser(chunk_size=max_chunk_size, **shared)
         return cls(primary_parser=primary, secondary_parser=secondary, max_chunk_size=max_chunk_size, **options)
 
     @classmethod

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 from llama_index.core.bridge.pydantic import Field, model_validator
 from llama_index.core.utils import get_tqdm_iterable
@@ -16,6 +17,7 @@ from llama_index_chunking_plus.node_parser.sized import MIN_CHUNK_SIZE, SizedNod
 
 logger = logging.getLogger(__name__)
 
+_OVERLAP_SHARE = 8  # an eighth, 12.5 %
 _LEAST_TEXT = 50  # tokens or characters that metadata leaves to the text, as far as chunk_size allows
 
 
@@ -28,7 +30,8 @@ class SlidingWindowNodeParser(SizedNodeParser):
     Args:
         chunk_size: the largest size of a chunk, in ``unit``; metadata that embedder or model see is charged to it, down
             to a floor of 50 (or ``chunk_size``, if that is less) for the text.
-        chunk_overlap: the largest size that neighbours share, in whole sentences; 0 where not even one fits.
+        chunk_overlap: the largest size that neighbours share, in whole sentences; 0 where not even one fits. If it is not
+            given, an eighth of ``chunk_size``.
         separators: strings after which a chunk may end, instead of sentence ends.
         unit, tokenizer, sentence_tokenizer, protected_terms, user_dictionary: see `SizedNodeParser`.
 
@@ -52,6 +55,14 @@ class SlidingWindowNodeParser(SizedNodeParser):
     def class_name(cls) -> str:
         """The name under which the parser is serialised."""
         return "ChunkingPlusSlidingWindowNodeParser"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_overlap(cls, options: Any) -> Any:
+        size = options.get("chunk_size") if isinstance(options, dict) else None
+        if isinstance(size, int) and "chunk_overlap" not in options:
+            return {**options, "chunk_overlap": max(0, size // _OVERLAP_SHARE)}
+        return options
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:

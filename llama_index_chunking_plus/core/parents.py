@@ -1,0 +1,56 @@
+"""How a child knows its parent: as a span of their document, with a hash of what stood there.
+
+A parent is never stored for the child's sake. Its text is the slice of the document that the span names, and it counts
+only while that slice has the hash that the child carries: so a parent is current, or it is not returned.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from llama_index_chunking_plus.core.spans import Span
+
+PARENT_KEYS = ("parent_id", "parent_start", "parent_end", "parent_hash")
+
+
+def text_hash(text: str) -> str:
+    """SHA-256 of the text, in hexadecimal; a lone surrogate counts as itself."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True)
+class ParentRef:
+    """What a child's metadata says of its parent.
+
+    Example:
+        >>> ref = ParentRef("p", Span(0, 3), text_hash("你好。"))
+        >>> ParentRef.from_metadata(ref.to_metadata()) == ref
+        True
+        >>> ref.is_slice_of("你好。再见。"), ref.is_slice_of("您好。再见。")
+        (True, False)
+    """
+
+    parent_id: str
+    span: Span
+    hash: str
+
+    def to_metadata(self) -> dict[str, str | int]:
+        """The four keys that a child carries; flat, as every vector store takes them."""
+        return dict(zip(PARENT_KEYS, (self.parent_id, *self.span, self.hash), strict=True))
+
+    @classmethod
+    def from_metadata(cls, metadata: Mapping[str, Any]) -> ParentRef | None:
+        """The parent that the metadata names; None if a key is missing or makes no sense."""
+        parent_id, start, end, digest = (metadata.get(key) for key in PARENT_KEYS)
+        if not (isinstance(parent_id, str) and isinstance(digest, str)):
+            return None
+        if not (isinstance(start, int) and isinstance(end, int) and 0 <= start < end):
+            return None
+        return cls(parent_id, Span(start, end), digest)
+
+    def is_slice_of(self, text: str) -> bool:
+        """Whether the document still says at this span what it said when the child was made."""
+        return text_hash(self.span.of(text)) == self.hash
