@@ -72,6 +72,16 @@ def test_metadata_larger_than_the_chunk_leaves_a_floor_and_one_warning(caplog: p
     assert "".join(dict.fromkeys(node.text for node in nodes if node.ref_doc_id == documents[0].node_id))
 
 
+def test_a_changed_dictionary_changes_the_dump(tmp_path) -> None:
+    dictionary = tmp_path / "words.txt"
+    dictionary.write_text("检索增强生成平台\n", encoding="utf-8")
+    parser = SlidingWindowNodeParser(user_dictionary=str(dictionary))
+    before = parser.to_dict()
+    assert SlidingWindowNodeParser.from_dict(before).to_dict() == before
+    dictionary.write_text("量子鲱鱼\n", encoding="utf-8")
+    assert parser.to_dict() != before
+
+
 def test_the_overlap_follows_the_size_unless_it_is_given() -> None:
     assert [SlidingWindowNodeParser(chunk_size=size).chunk_overlap for size in (512, 256, 7)] == [64, 32, 0]
     assert SlidingWindowNodeParser().chunk_overlap == 64

@@ -6,6 +6,7 @@ of a user dictionary are kept whole wherever they stand, as long as they fit.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import unicodedata
 import warnings
@@ -52,6 +53,13 @@ class Vocabulary:
             raise OptionError(
                 f"user_dictionary={self.user_dictionary!r} is no file; give the path of a jieba dictionary"
             )
+
+    @property
+    def digest(self) -> str | None:
+        """A hash of the dictionary's bytes; None without one."""
+        if self.user_dictionary is None:
+            return None
+        return hashlib.sha1(Path(self.user_dictionary).read_bytes(), usedforsecurity=False).hexdigest()
 
     def straddling(self, text: str, cut: int) -> Span | None:
         """The longest protected occurrence that a cut at ``cut`` would tear apart."""

@@ -58,6 +58,10 @@ class SizedNodeParser(SpanNodeParser):
         _ = self._vocabulary
         return self
 
+    def to_dict(self, **kwargs: Any) -> dict[str, Any]:
+        """The dump; it changes with the words of the user dictionary, not only with its path."""
+        return {**super().to_dict(**kwargs), "user_dictionary_words": self._vocabulary.digest}
+
     def __getstate__(self) -> dict[Any, Any]:
         state = super().__getstate__()
         if self.unit == "tokens":

@@ -30,8 +30,8 @@ class SlidingWindowNodeParser(SizedNodeParser):
     Args:
         chunk_size: the largest size of a chunk, in ``unit``; metadata that embedder or model see is charged to it, down
             to a floor of 50 (or ``chunk_size``, if that is less) for the text.
-        chunk_overlap: the largest size that neighbours share, in whole sentences; 0 where not even one fits. If it is not
-            given, an eighth of ``chunk_size``.
+        chunk_overlap: the largest size that neighbours share, in whole sentences; 0 where not even one fits. Not given:
+            an eighth of ``chunk_size``.
         separators: strings after which a chunk may end, instead of sentence ends.
         unit, tokenizer, sentence_tokenizer, protected_terms, user_dictionary: see `SizedNodeParser`.
 
