@@ -21,6 +21,7 @@ from llama_index_chunking_plus.ingestion import SyncReport, sync_documents
 
 _MANIFEST = "chunking-plus.json"
 _COLLECTION = "chunks"
+_BATCH_DOCUMENTS = 16  # a progress bar that moves, and little to do again after a kill
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,7 @@ class CorpusStore:
             pipeline,
             persist_dir=self.folder / "documents",
             delete_missing=delete_missing,
+            batch_size=_BATCH_DOCUMENTS,
             on_progress=on_progress,
         )
 
