@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     )
     from llama_index_chunking_plus.ingestion import SyncReport, async_sync_documents, sync_documents
     from llama_index_chunking_plus.node_parser import (
+        ChineseSentenceWindowNodeParser,
         HybridNodeParser,
         SemanticNodeParser,
         SlidingWindowNodeParser,
+        SmallToBigNodeParser,
         SpanNodeParser,
     )
 
@@ -52,12 +54,20 @@ _HOMES = {
         "StoreMismatchError",
     ),
     "ingestion": ("SyncReport", "async_sync_documents", "sync_documents"),
-    "node_parser": ("HybridNodeParser", "SemanticNodeParser", "SlidingWindowNodeParser", "SpanNodeParser"),
+    "node_parser": (
+        "ChineseSentenceWindowNodeParser",
+        "HybridNodeParser",
+        "SemanticNodeParser",
+        "SlidingWindowNodeParser",
+        "SmallToBigNodeParser",
+        "SpanNodeParser",
+    ),
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "ChineseSentenceTokenizer",
+    "ChineseSentenceWindowNodeParser",
     "ChunkingPlusError",
     "ChunkingPlusWarning",
     "EmbeddingError",
@@ -68,6 +78,7 @@ __all__ = [
     "OptionError",
     "SemanticNodeParser",
     "SlidingWindowNodeParser",
+    "SmallToBigNodeParser",
     "Span",
     "SpanNodeParser",
     "StoreBusyError",

@@ -6,6 +6,7 @@ ChunkingPlusError
 ├── EmbeddingError (RuntimeError)     the embedding model failed or answered nonsense
 ├── StoreMismatchError (ValueError)   a store was made with another parser or model
 ├── StoreBusyError (RuntimeError)     another process is writing to the same directory
+├── StaleChildError (LookupError)     a hit whose text is gone from its document
 └── InputFileError (ValueError)       a file cannot be read: its name and why
 """
 
@@ -30,6 +31,10 @@ class StoreMismatchError(ChunkingPlusError, ValueError):
 
 class StoreBusyError(ChunkingPlusError, RuntimeError):
     """Another process, or another call in this one, is writing to the same directory."""
+
+
+class StaleChildError(ChunkingPlusError, LookupError):
+    """A child's text is gone from its document; the message names the children and the remedy."""
 
 
 class InputFileError(ChunkingPlusError, ValueError):

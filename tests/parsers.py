@@ -14,9 +14,11 @@ from llama_index.core.node_parser import NodeParser, SemanticSplitterNodeParser,
 
 from llama_index_chunking_plus import (
     ChineseSentenceTokenizer,
+    ChineseSentenceWindowNodeParser,
     HybridNodeParser,
     SemanticNodeParser,
     SlidingWindowNodeParser,
+    SmallToBigNodeParser,
     chinese_sentence_tokenizer,
 )
 
@@ -39,6 +41,7 @@ class Case:
     unit: str = "tokens"
     least: int = 0
     covers: bool = True  # False: a foreign parser inside drops white space
+    own_keys: tuple[str, ...] = ()  # metadata that the parser adds, hidden from embedder and model
     other_options: dict[str, Any] = field(default_factory=dict)
     revive: Callable[[], dict[str, Any]] = dict
 
@@ -92,6 +95,31 @@ def hybrid(**options: Any) -> HybridNodeParser:
     return HybridNodeParser(**{**parsers, "max_chunk_size": 160, **options})
 
 
+def small_to_big(**options: Any) -> SmallToBigNodeParser:
+    return SmallToBigNodeParser(**{"parent_size": 400, "child_size": 80, "child_overlap": 12, **options})
+
+
+def small_to_big_tokens(**options: Any) -> SmallToBigNodeParser:
+    return small_to_big(**{"unit": "tokens", "parent_size": 480, "child_size": 96, **options})
+
+
+def small_to_big_by_meaning(**options: Any) -> SmallToBigNodeParser:
+    return small_to_big(**{"parent_parser": semantic(max_size=400), **options})
+
+
+def small_to_big_of_two_parsers(**options: Any) -> SmallToBigNodeParser:
+    return small_to_big(**{"parent_parser": hybrid(), "child_parser": sliding_characters(), **options})
+
+
+def sentence_window(**options: Any) -> ChineseSentenceWindowNodeParser:
+    return ChineseSentenceWindowNodeParser(**{"max_sentence_size": 60, **options})
+
+
+def sentence_window_spans(**options: Any) -> ChineseSentenceWindowNodeParser:
+    return sentence_window(**{"store": "span", "unit": "tokens", **options})
+
+
+PARENT_KEYS = ("parent_id", "parent_start", "parent_end", "parent_hash")
 SHARED = {
     "unit": "chars",
     "tokenizer": count_bytes,
@@ -152,5 +180,61 @@ CASES = [
             "primary_parser": usual_recipe().primary_parser,
             "secondary_parser": usual_recipe().secondary_parser,
         },
+    ),
+    Case(
+        "small to big",
+        small_to_big,
+        80,
+        unit="chars",
+        own_keys=PARENT_KEYS,
+        other_options={
+            **SHARED,
+            "unit": "tokens",
+            "parent_size": 420,
+            "child_size": 72,
+            "child_overlap": 8,
+            "parent_parser": sliding(),
+            "child_parser": sliding(),
+            "emit": "both",
+        },
+    ),
+    Case(
+        "small to big tokens",
+        small_to_big_tokens,
+        96,
+        own_keys=PARENT_KEYS,
+        other_options={"tokenizer": count_bytes},
+    ),
+    Case("small to big by meaning", small_to_big_by_meaning, 80, unit="chars", own_keys=PARENT_KEYS, revive=model),
+    Case(
+        "small to big of two parsers",
+        small_to_big_of_two_parsers,
+        90,
+        unit="chars",
+        own_keys=PARENT_KEYS,
+        revive=model,
+    ),
+    Case(
+        "sentence window",
+        sentence_window,
+        60,
+        unit="chars",
+        own_keys=("window", "original_text"),
+        other_options={
+            **SHARED,
+            "unit": "tokens",
+            "window_sentences": 1,
+            "store": "span",
+            "max_sentence_size": 50,
+            "window_metadata_key": "context",
+            "original_text_metadata_key": "sentence",
+        },
+    ),
+    Case(
+        "sentence window spans",
+        sentence_window_spans,
+        60,
+        own_keys=("window_start", "window_end", "window_hash"),
+        other_options={"tokenizer": count_bytes},
     ),
 ]

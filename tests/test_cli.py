@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 
 from llama_index_chunking_plus import InputFileError
+from llama_index_chunking_plus.cli import main
 from llama_index_chunking_plus.cli.files import decode, find_files, read_document
+from llama_index_chunking_plus.ingestion.ledger import exclusive
 
 TEXTS = {
     "书店.md": "# 旧书店\n\n店主姓林。周末有学生来看书。看完要放回原处！\n",
@@ -35,11 +39,23 @@ def docs(tmp_path: Path) -> Path:
 
 
 def run(*arguments: object, code: int = 0) -> str:
+    """What the command prints, stderr if it fails; in this process, as a new one takes seconds to import."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["chunking-plus", *map(str, arguments)])
+        patch.setenv("COLUMNS", "200")
+        with pytest.raises(SystemExit) as stop:
+            main()
+    assert (stop.value.code or 0) == code, out.getvalue() + err.getvalue()
+    return err.getvalue() if code else out.getvalue()
+
+
+def run_process(*arguments: object, **environment: str) -> str:
     command = [sys.executable, "-c", "from llama_index_chunking_plus.cli import main; main()", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "COLUMNS": "200"})  # noqa: S603
-    assert done.returncode == code, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stdout if code == 0 else done.stderr
+    env = {**os.environ, "COLUMNS": "200", **environment}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)  # noqa: S603
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def ingest(docs: Path, store: Path, *options: object) -> dict[str, int]:
@@ -146,9 +162,15 @@ def test_a_store_refuses_another_parser_or_model_and_names_both(docs: Path, tmp_
         (["ingest", ".", "--store", "s"], 1, "no .markdown, .md, .txt file below ."),
         (["split", "picture.png"], 1, "picture.png"),
         (["split", "a.md", "--parser", "magic"], 1, "--parser 'magic' is not one of hybrid, semantic, sliding"),
-        (["split", "a.md", "--parser", "sliding", "--chunk-size", "2"], 1, "chunk_size=2 is below 4"),
+        (["split", "a.md", "--parser", "sliding", "--chunk-size", "2"], 1, "--chunk-size 2 is below 4"),
+        (["split", "a.md", "--chunk-size", "0"], 1, "--chunk-size 0 is no whole number of 4 or more"),
+        (
+            ["ingest", "a.md", "--store", "s", "--parser", "semantic", "--chunk-size", "1"],
+            1,
+            "--chunk-size 1 is below 4",
+        ),
         (["split", "a.md", "--parser", "sliding", "--target-size", "9"], 1, "--target-size has no meaning"),
-        (["split", "a.md", "--parser", "sliding", "--unit", "pages"], 1, "'tokens' or 'chars'"),
+        (["split", "a.md", "--parser", "sliding", "--unit", "pages"], 1, "--unit 'pages' is neither tokens nor chars"),
         (["fly"], 2, "No such command"),
     ],
 )
@@ -161,6 +183,31 @@ def test_mistakes_are_one_line_and_an_exit_code(
     if "picture.png" in arguments:
         (tmp_path / "picture.png").write_bytes(b"\x89PNG")
     assert message in run(*arguments, code=code)
+
+
+def test_a_refused_ingest_does_not_change_what_the_store_remembers(docs: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    ingest(docs, store, *FAST)
+    before = (store / "chunking-plus.json").read_text(encoding="utf-8")
+    with exclusive(store / "documents"):
+        assert "another sync is writing" in run("ingest", docs, "--store", store, "--chunk-size", 12, code=1)
+    assert (store / "chunking-plus.json").read_text(encoding="utf-8") == before
+
+
+def test_markup_in_texts_and_names_is_shown_as_it_is(tmp_path: Path) -> None:
+    docs, store = tmp_path / "[red]", tmp_path / "st[x]"
+    docs.mkdir()
+    (docs / "x[bold]y.md").write_text("接口 [/api/v1/users] 返回 [note] 说明 :smile:。", encoding="utf-8")
+    for shown in (
+        run("split", docs, "--parser", "sliding"),
+        run("ingest", docs, "--store", store, *FAST) + run("query", "接口", "--store", store),
+    ):
+        assert "x[bold]y.md" in shown or "st[x]" in shown
+        assert "[/api/v1/users] 返回 [note] 说明" in shown
+
+
+def test_a_terminal_without_chinese_still_shows_the_rest(docs: Path) -> None:
+    assert ".md" in run_process("split", docs, *FAST, PYTHONIOENCODING="ascii")
 
 
 def test_an_unreadable_file_is_named_and_nothing_is_ingested(docs: Path, tmp_path: Path) -> None:
@@ -208,7 +255,7 @@ def test_files_are_found_once_whatever_way_they_are_named(docs: Path) -> None:
 
 
 def test_the_demo_answers_from_the_bundled_documents() -> None:
-    shown = run("demo")
+    shown = run_process("demo")
     assert "passages are exactly the slice of their file" in shown
     answered, asked = shown.split(" questions: the whole answer")[0].split("\n")[-1].split(" of ")
     assert int(answered) >= 0.7 * int(asked)

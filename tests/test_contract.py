@@ -66,6 +66,13 @@ def essence(nodes: list[BaseNode]) -> list[dict]:
     return [json.loads(node.to_json()) for node in nodes]
 
 
+def inherited(case: Case, node: BaseNode) -> dict:
+    """The metadata but for what the parser added, all of which must be hidden from embedder and model."""
+    assert set(case.own_keys) <= set(node.excluded_embed_metadata_keys) & set(node.excluded_llm_metadata_keys)
+    assert set(case.own_keys) <= set(node.metadata)
+    return {key: value for key, value in node.metadata.items() if key not in case.own_keys}
+
+
 def assert_exact(text: str, nodes: list[BaseNode]) -> None:
     for node in nodes:
         assert node.start_char_idx is not None
@@ -192,15 +199,15 @@ def test_nodes_take_metadata_exclusions_and_templates_from_their_input(case: Cas
     document.metadata_template = "{key}->{value}"
     document.metadata_separator = ";"
     for node in parse(case, [document]):
-        assert node.metadata == document.metadata
-        assert node.excluded_embed_metadata_keys == node.excluded_llm_metadata_keys == ["tags"]
+        assert inherited(case, node) == document.metadata
+        assert node.excluded_embed_metadata_keys == node.excluded_llm_metadata_keys == ["tags", *case.own_keys]
         assert node.get_content(MetadataMode.EMBED) == f"file_name->书店.txt||{node.text}".strip()
 
 
 @every_parser
 def test_metadata_can_be_left_out(case: Case) -> None:
     nodes = case.make(include_metadata=False).get_nodes_from_documents(documents())
-    assert all(node.metadata == {} for node in nodes)
+    assert all(inherited(case, node) == {} for node in nodes)
 
 
 @every_parser
@@ -221,7 +228,9 @@ def test_links_run_through_each_document_and_no_further(case: Case) -> None:
 @every_parser
 def test_links_can_be_left_out(case: Case) -> None:
     nodes = case.make(include_prev_next_rel=False).get_nodes_from_documents(documents())
-    assert {relation for node in nodes for relation in node.relationships} == {NodeRelationship.SOURCE}
+    relations = {relation for node in nodes for relation in node.relationships}
+    assert NodeRelationship.SOURCE in relations
+    assert not relations & {NodeRelationship.PREVIOUS, NodeRelationship.NEXT}
 
 
 @every_parser
@@ -248,6 +257,17 @@ def test_the_same_document_twice_still_has_unique_ids_and_offsets(case: Case) ->
 
 
 @every_parser
+def test_an_id_func_that_gives_no_string_is_refused(case: Case) -> None:
+    with pytest.raises(ValueError, match=r"id_func gave 7 for chunk 0 of 'one'"):
+        case.make(id_func=lambda *_: 7).get_nodes_from_documents(documents())
+
+
+@every_parser
+def test_no_callback_manager_is_an_empty_one(case: Case) -> None:
+    assert case.make(callback_manager=None).get_nodes_from_documents(documents())
+
+
+@every_parser
 def test_an_id_func_is_called_per_document(case: Case) -> None:
     nodes = case.make(id_func=number_ids).get_nodes_from_documents(documents())
     assert [node.node_id for node in nodes if node.ref_doc_id == "two"][:2] == ["two-0", "two-1"]
@@ -260,6 +280,7 @@ def test_inputs_are_not_changed_and_their_embeddings_not_inherited(case: Case) -
     before = [document.model_dump() for document in inputs]
     nodes = parse(case, inputs)
     nodes[0].metadata["file_name"] = "changed"
+    nodes[0].metadata["tags"].append("changed")
     nodes[0].excluded_llm_metadata_keys.append("changed")
     assert [document.model_dump() for document in inputs] == before
     assert all(node.embedding is None for node in nodes)

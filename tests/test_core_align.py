@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llama_index_chunking_plus.core.align import align
+from llama_index_chunking_plus.core.align import align, left_out
 from llama_index_chunking_plus.core.spans import Span
 
 
@@ -77,3 +77,21 @@ def test_nothing_is_found_in_nothing() -> None:
 def test_marks_between_two_chunks_go_with_the_first() -> None:
     assert slices("走了……\n\n回来？！", ["走了…", "回来？"]) == ["走了……", "回来？！"]
     assert slices("甲。乙。丙。", ["甲。", "丙。"]) == ["甲。", "丙。"]
+
+
+def test_chunks_out_of_order_are_placed_wherever_they_stand() -> None:
+    text = "一行甲。\n二行乙。\n三行丙。\n"
+    assert slices(text, ["三行丙。", "二行乙。", "一行甲。"]) == ["三行丙。", "二行乙。", "一行甲。"]
+    levels = [text, "一行甲。\n二行乙。", "三行丙。", "一行甲。", "二行乙。", "三行丙。"]
+    assert slices(text, levels) == levels
+
+
+@given(
+    st.text(alphabet="甲乙。 ", max_size=30), st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=5)
+)
+def test_what_is_left_out_is_every_letter_in_no_span(text: str, pairs: list[tuple[int, int]]) -> None:
+    spans = [Span(min(pair), min(max(pair), len(text))) for pair in pairs if min(pair) < min(max(pair), len(text))]
+    covered = {i for span in spans for i in range(*span)}
+    found = {i for span in left_out(text, spans) for i in range(*span)}
+    assert not found & covered
+    assert {i for i, c in enumerate(text) if c in "甲乙"} <= found | covered

@@ -9,6 +9,7 @@ import pytest
 from embedders import LetterEmbedding
 from llama_index.core import Document
 from llama_index.core.node_parser import (
+    HierarchicalNodeParser,
     MarkdownNodeParser,
     NodeParser,
     SemanticSplitterNodeParser,
@@ -127,6 +128,57 @@ def test_chunks_that_do_not_stand_in_the_document_are_kept_counted_and_have_no_o
     assert {node.ref_doc_id for node in nodes} == {"d"}
 
 
+@pytest.mark.parametrize("kept", [[], ["一楼是大厅。"], ["三楼是餐厅。", "一楼是大厅。"]])
+def test_text_that_a_foreign_parser_drops_comes_back_with_one_warning(kept: list[str]) -> None:
+    text = "一楼是大厅。二楼是展厅。\n\n三楼是餐厅。"
+    for parsers in (
+        {"primary_parser": Fixed(texts=kept), "secondary_parser": SlidingWindowNodeParser()},
+        {"primary_parser": SlidingWindowNodeParser(), "secondary_parser": Fixed(texts=kept)},
+    ):
+        parser = HybridNodeParser(**parsers, max_chunk_size=16)
+        with pytest.warns(ChunkingPlusWarning, match=r"Fixed left out \d+ characters") as caught:
+            nodes = parser.get_nodes_from_documents([Document(text=text)])
+        assert len(caught) == 1
+        assert all(text[node.start_char_idx : node.end_char_idx] == node.text for node in nodes)
+        seen = {i for node in nodes for i in range(node.start_char_idx, node.end_char_idx)}
+        assert not "".join(c for i, c in enumerate(text) if i not in seen).strip()
+
+
+def test_levels_one_after_another_keep_their_offsets() -> None:
+    document = Document(text=PROSE * 4)
+    parser = HybridNodeParser(
+        primary_parser=HierarchicalNodeParser.from_defaults(chunk_sizes=[400, 200, 100]),
+        secondary_parser=SlidingWindowNodeParser(chunk_size=80),
+        max_chunk_size=80,
+    )
+    for node in parser.get_nodes_from_documents([document]):
+        assert document.text[node.start_char_idx : node.end_char_idx] == node.text
+
+
+async def test_foreign_parsers_give_the_same_nodes_in_async() -> None:
+    parser = HybridNodeParser(
+        primary_parser=HierarchicalNodeParser.from_defaults(chunk_sizes=[400, 200]),
+        secondary_parser=SlidingWindowNodeParser(chunk_size=80),
+        max_chunk_size=80,
+    )
+    documents = [Document(id_="d", text=PROSE * 4)]
+    nodes = await parser.aget_nodes_from_documents(documents)
+    assert [node.node_id for node in nodes] == [node.node_id for node in parser.get_nodes_from_documents(documents)]
+
+
+def test_stock_parsers_with_their_own_defaults_can_be_pickled() -> None:
+    parser = HybridNodeParser(
+        primary_parser=SentenceSplitter(),
+        secondary_parser=TokenTextSplitter(chunk_size=64, chunk_overlap=8),
+        max_chunk_size=80,
+    )
+    copy = pickle.loads(pickle.dumps(parser))
+    documents = [Document(id_="d", text=PROSE * 4)]
+    expected = [node.text for node in parser.get_nodes_from_documents(documents)]
+    assert [node.text for node in copy.get_nodes_from_documents(documents)] == expected
+    assert copy.to_dict() == parser.to_dict()
+
+
 def test_the_maximum_holds_even_if_the_secondary_parser_does_not_keep_it() -> None:
     parser = HybridNodeParser(
         primary_parser=SentenceSplitter(chunk_size=1024, chunking_tokenizer_fn=chinese_sentence_tokenizer),
@@ -230,7 +282,7 @@ def test_foreign_parsers_must_be_passed_again_to_from_dict() -> None:
 
 
 def test_defaults_are_validated_and_described() -> None:
-    with pytest.raises(ValueError, match="max_chunk_size=3 is below 4"):
+    with pytest.raises(ValueError, match="max_chunk_size=3 is no whole number of 4 or more"):
         HybridNodeParser.from_defaults(LetterEmbedding(), max_chunk_size=3)
     with pytest.raises(ValueError, match="max_chunk_size=1 is below 4"):
         usual_recipe(max_chunk_size=1)

@@ -25,6 +25,7 @@ def python(code: str, *arguments: str) -> str:
 def test_the_public_names_are_these_and_sorted() -> None:
     assert package.__all__ == [
         "ChineseSentenceTokenizer",
+        "ChineseSentenceWindowNodeParser",
         "ChunkingPlusError",
         "ChunkingPlusWarning",
         "EmbeddingError",
@@ -35,6 +36,7 @@ def test_the_public_names_are_these_and_sorted() -> None:
         "OptionError",
         "SemanticNodeParser",
         "SlidingWindowNodeParser",
+        "SmallToBigNodeParser",
         "Span",
         "SpanNodeParser",
         "StoreBusyError",

@@ -100,8 +100,16 @@ async def test_a_batch_without_usable_vectors_gives_one_warning_and_loses_nothin
 
 
 def test_zero_vectors_are_unknown_sentences_and_no_reason_to_warn() -> None:
-    parser = SemanticNodeParser(embed_model=FaultyEmbedding(fault="zero", word="。"), max_size=60)
+    parser = SemanticNodeParser(embed_model=FaultyEmbedding(fault="zero", word="猫"), max_size=60)
     assert "".join(parse(parser, CATS + FINANCE)) == CATS + FINANCE
+
+
+@pytest.mark.parametrize("fault", ["zero", "nan"])
+def test_vectors_that_all_say_nothing_give_one_warning_and_cuts_by_size(fault: str) -> None:
+    parser = SemanticNodeParser(embed_model=FaultyEmbedding(fault=fault, word="。"), max_size=60)
+    with pytest.warns(ChunkingPlusWarning, match="1 of 1 batches") as caught:
+        assert "".join(parse(parser, CATS + FINANCE)) == CATS + FINANCE
+    assert len(caught) == 1
 
 
 async def test_an_embedder_that_never_answers_is_an_error() -> None:

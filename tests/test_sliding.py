@@ -6,6 +6,7 @@ import logging
 from itertools import pairwise
 
 import llama_index.core
+import numpy as np
 import pytest
 from llama_index.core import Document
 from llama_index.core.schema import MetadataMode
@@ -72,6 +73,16 @@ def test_metadata_larger_than_the_chunk_leaves_a_floor_and_one_warning(caplog: p
     assert "".join(dict.fromkeys(node.text for node in nodes if node.ref_doc_id == documents[0].node_id))
 
 
+def test_tokenizers_may_answer_as_numpy_or_huggingface_do() -> None:
+    plain = texts(SlidingWindowNodeParser(chunk_size=60, tokenizer=list), TEXT)
+    for tokenizer in (
+        lambda text: np.int64(len(text)),
+        lambda text: np.zeros(len(text)),
+        lambda text: {"input_ids": list(text), "mask": [1]},
+    ):
+        assert texts(SlidingWindowNodeParser(chunk_size=60, tokenizer=tokenizer), TEXT) == plain
+
+
 def test_a_changed_dictionary_changes_the_dump(tmp_path) -> None:
     dictionary = tmp_path / "words.txt"
     dictionary.write_text("检索增强生成平台\n", encoding="utf-8")
@@ -119,6 +130,10 @@ def test_protected_terms_are_not_cut_and_a_dictionary_counts_as_such(tmp_path) -
         ({"protected_terms": ("",)}, r"protected_terms holds an empty string"),
         ({"user_dictionary": "/no/such/file"}, r"/no/such/file.* is no file"),
         ({"tokenizer": 5}, r"tokenizer=5 is not callable"),
+        ({"tokenizer": lambda _: None}, r"cannot count a text: tokenizer answers None"),
+        ({"tokenizer": lambda _: -1}, r"tokenizer answers -1"),
+        ({"tokenizer": lambda _: True}, r"tokenizer answers True"),
+        ({"tokenizer": lambda _: 1 / 0}, r"cannot count a text: division by zero"),
         ({"tokenizer": "tiktoken:nonsense"}, r"knows no encoding 'nonsense'"),
         ({"tokenizer": "import:no.such:thing"}, r"leads to nothing"),
         ({"tokenizer": "import:os:sep"}, r"is not callable"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,10 +14,10 @@ from typing import Annotated, Any
 import typer
 from llama_index.core.schema import BaseNode, NodeWithScore
 from llama_index.core.utils import get_tokenizer
-from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from llama_index_chunking_plus.cli.files import find_files, read_document
 from llama_index_chunking_plus.cli.options import OFFLINE, ParserChoice, make_model, make_parser
@@ -29,8 +31,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-out = Console(soft_wrap=True)
-err = Console(stderr=True, soft_wrap=True)
+out = Console(soft_wrap=True, markup=False, highlight=False, emoji=False)
+err = Console(stderr=True, soft_wrap=True, markup=False, highlight=False, emoji=False)
 
 ParserName = Annotated[str | None, typer.Option("--parser", help="hybrid, semantic or sliding.")]
 ChunkSize = Annotated[int | None, typer.Option(help="Largest size of a chunk, in --unit.")]
@@ -47,10 +49,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object.")]
 
 def run_app() -> None:
     """Run the command line: an error that a person can mend is one line on stderr and exit code 1."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that has no Chinese still shows the rest
     try:
         app()
-    except ValidationError as error:
-        _fail("; ".join(str(each["msg"]).removeprefix("Value error, ") for each in error.errors()))
     except (ChunkingPlusError, OSError) as error:
         _fail(str(error))
 
@@ -79,7 +82,8 @@ def split(
         return
     table = Table("file", "characters", "tokens", "text")
     for chunk in chunks:
-        table.add_row(chunk["file"], f"{chunk['start']}–{chunk['end']}", str(chunk["tokens"]), _preview(chunk["text"]))
+        cells = (chunk["file"], f"{chunk['start']}–{chunk['end']}", str(chunk["tokens"]), _preview(chunk["text"]))
+        table.add_row(*map(Text, cells))
     out.print(table)
     out.print(f"{len(chunks)} chunks of {len(documents)} files ({choice.describe()})")
 
@@ -111,7 +115,7 @@ def ingest(
         return
     summary = ", ".join(f"{count} {name}" for name, count in numbers.items() if count)
     out.print(f"{store}: {summary}; {report.nodes_written} chunks written")
-    out.print(f"[dim]{manifest.parser.describe()}, embed_model={manifest.embed_model}[/dim]")
+    out.print(f"{manifest.parser.describe()}, embed_model={manifest.embed_model}", style="dim")
 
 
 @app.command()
@@ -167,7 +171,7 @@ def _run_demo(folder: Path, k: int) -> None:
         shown += len(hits)
         exact += sum(_stands_in(texts[hit.node.metadata["file_name"]], hit.node) for hit in hits)
         if number % 8 == 0:
-            out.rule(f"[bold]{sample.question}", align="left")
+            out.rule(Text(sample.question, style="bold"), align="left")
             _print_hit(1, hits[0])
     out.rule()
     out.print(f"{answered} of {len(asked)} questions: the whole answer stands in one of the {k} passages returned.")
@@ -190,8 +194,10 @@ def _stands_in(text: str, node: BaseNode) -> bool:
 
 def _print_hit(rank: int, hit: NodeWithScore) -> None:
     place = _place(hit.node)
-    out.print(f"[bold]{rank}. {place['file']}[/bold] characters {place['start']}–{place['end']}  score {hit.score:.3f}")
-    out.print(hit.node.get_content().strip(), markup=False, highlight=False)
+    score = "" if hit.score is None else f"  score {hit.score:.3f}"
+    head = Text(f"{rank}. {place['file']}", style="bold")
+    out.print(head.append(f" characters {place['start']}–{place['end']}{score}", style="not bold"))
+    out.print(hit.node.get_content().strip())
     out.print()
 
 
@@ -210,5 +216,5 @@ def _progress(title: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def _fail(message: str) -> None:
-    err.print(f"error: {message}", markup=False, highlight=False, style="red")
+    err.print(f"error: {message}", style="red")
     raise SystemExit(1)

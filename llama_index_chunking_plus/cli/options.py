@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from llama_index.core.bridge.pydantic import ValidationError
 from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.node_parser import NodeParser
 
@@ -14,6 +16,11 @@ from llama_index_chunking_plus.errors import MissingExtraError, OptionError
 from llama_index_chunking_plus.node_parser import HybridNodeParser, SemanticNodeParser, SlidingWindowNodeParser
 
 OFFLINE = "offline"
+_FLAGS = {
+    "(?:max_chunk_size|max_size|chunk_size)": "--chunk-size",
+    "chunk_overlap": "--chunk-overlap",
+    "target_size": "--target-size",
+}
 
 
 @dataclass(frozen=True)
@@ -70,12 +77,18 @@ def make_parser(choice: ParserChoice, model: Callable[[], BaseEmbedding]) -> Nod
     """The parser of a choice; ``model`` is called where it needs an embedding model.
 
     Raises:
-        OptionError: there is no parser of that name, or it does not take an option that was given.
-        ValueError: a size is out of range.
+        OptionError: there is no parser of that name, or an option does not suit it or is out of range.
     """
     if choice.parser not in _PARSERS:
         raise OptionError(f"--parser {choice.parser!r} is not one of {', '.join(_PARSERS)}")
-    return _PARSERS[choice.parser](choice, model)
+    if choice.unit not in {"tokens", "chars"}:
+        raise OptionError(f"--unit {choice.unit!r} is neither tokens nor chars")
+    try:
+        return _PARSERS[choice.parser](choice, model)
+    except ValidationError as error:
+        raise OptionError(_as_flags("; ".join(each["msg"] for each in error.errors()))) from error
+    except ValueError as error:
+        raise OptionError(_as_flags(str(error))) from error
 
 
 def make_model(name: str) -> BaseEmbedding:
@@ -97,6 +110,13 @@ def make_model(name: str) -> BaseEmbedding:
         raise OptionError(
             f"--embed-model {name!r} cannot be loaded ({error}); give 'offline', or the id or folder of a model"
         ) from error
+
+
+def _as_flags(message: str) -> str:
+    """The message of a parser in the words of the command line."""
+    for option, flag in _FLAGS.items():
+        message = re.sub(rf"\b{option}=", f"{flag} ", message)
+    return message.replace("Value error, ", "")
 
 
 def _refuse(choice: ParserChoice, *names: str) -> None:

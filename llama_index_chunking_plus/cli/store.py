@@ -18,9 +18,11 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from llama_index_chunking_plus.cli.options import OFFLINE, ParserChoice, make_model, make_parser
 from llama_index_chunking_plus.errors import MissingExtraError, StoreMismatchError
 from llama_index_chunking_plus.ingestion import SyncReport, sync_documents
+from llama_index_chunking_plus.ingestion.ledger import exclusive
 
 _MANIFEST = "chunking-plus.json"
 _COLLECTION = "chunks"
+_DOCUMENTS = "documents"
 _BATCH_DOCUMENTS = 16  # a progress bar that moves, and little to do again after a kill
 
 
@@ -65,7 +67,7 @@ class CorpusStore:
             raise StoreMismatchError(f"{path} cannot be read ({error}); ingest into a new --store") from error
 
     def settle(self, embed_model: str | None, parser: str | None, **sizes: Any) -> Manifest:
-        """What the next ingestion uses: what is remembered, with the sizes that are given now; and remember that.
+        """What the next ingestion uses: what is remembered, with the sizes that are given now.
 
         Raises:
             StoreMismatchError: the store was made with another model or kind of parser than is asked for.
@@ -90,12 +92,13 @@ class CorpusStore:
         model = make_model(manifest.embed_model)
         parser = make_parser(manifest.parser, lambda: model)
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._remember(manifest)
+        with exclusive(self.folder / _DOCUMENTS):  # a call that is refused must not change what is remembered
+            self._remember(manifest)
         pipeline = IngestionPipeline(transformations=[parser, model], vector_store=self._vector_store())
         return sync_documents(
             documents,
             pipeline,
-            persist_dir=self.folder / "documents",
+            persist_dir=self.folder / _DOCUMENTS,
             delete_missing=delete_missing,
             batch_size=_BATCH_DOCUMENTS,
             on_progress=on_progress,

@@ -1,4 +1,4 @@
-"""Where do another splitter's chunks stand in the text? Found in order; nothing is guessed.
+"""Where do another splitter's chunks stand in the text? Found, in order where there is one; nothing is guessed.
 
 Splitters that pass strings around strip, join and re-space them, and some drop a mark here and there. Their chunks are
 compared with the text without any white space, and those that are not found by their letters and digits alone. A chunk
@@ -23,8 +23,9 @@ def align(text: str, chunks: Sequence[str]) -> list[Span | None]:
     """The span of each chunk, in order; None for a chunk that is blank or does not stand in the text.
 
     A chunk is placed as late as it can be without leaving a gap behind the one before it, and early enough that those
-    after it still have a place; so overlapping chunks and repeated text come out in order. Marks that stand between two
-    chunks and in neither go with the first.
+    after it still have a place; so overlapping chunks and repeated text come out in order. A chunk that has no place in
+    this order (levels one after another, say) is placed wherever it stands. Marks that stand between two chunks and in
+    neither go with the first.
 
     Args:
         text: the text that was split.
@@ -41,6 +42,23 @@ def align(text: str, chunks: Sequence[str]) -> list[Span | None]:
     return _with_dropped_marks(text, spans)
 
 
+def left_out(text: str, spans: Sequence[Span]) -> list[Span]:
+    """The stretches of the text in none of the spans, without the white space around them, if they hold a letter.
+
+    Example:
+        >>> left_out("甲乙。丙丁。戊", [Span(0, 3), Span(6, 7)])
+        [Span(start=3, end=6)]
+    """
+    stretches = []
+    cursor = 0
+    for start, end in [*sorted(spans), Span(len(text), len(text))]:
+        gap = text[cursor:start]
+        if not _NO_LETTER.fullmatch(gap) and gap:
+            stretches.append(Span(start - len(gap.lstrip()), cursor + len(gap.rstrip())))
+        cursor = max(cursor, end)
+    return stretches
+
+
 def _placed(text: str, chunks: Sequence[str], ignored: re.Pattern[str]) -> Iterator[tuple[str, Span | None]]:
     """Each chunk with the span from its first to its last character that is not ignored."""
     kept = ignored.sub("", text)
@@ -48,11 +66,14 @@ def _placed(text: str, chunks: Sequence[str], ignored: re.Pattern[str]) -> Itera
     needles = [ignored.sub("", chunk) for chunk in chunks]
     start, end = 0, 0
     for chunk, needle, latest in zip(chunks, needles, _latest_starts(kept, needles), strict=True):
-        if latest < 0:
+        if latest >= 0:
+            place = _start(kept, needle, start, min(end, latest))
+        else:
+            place = max(kept.find(needle, start), kept.find(needle)) if needle else -1
+        if place < 0:
             yield chunk, None
             continue
-        start = _start(kept, needle, start, min(end, latest))
-        end = start + len(needle)
+        start, end = place, place + len(needle)
         yield chunk, Span(int(positions[start]), int(positions[end - 1]) + 1)
 
 

@@ -50,8 +50,12 @@ class Units:
         """The span itself if it fits into ``limit``, else the fewest windows of its units that do."""
         if self.ruler.fits(span.start, span.end, limit):
             return [span]
-        first, last = bisect_left(self.bounds, span.start), bisect_left(self.bounds, span.end)
-        return Units(self.bounds[first : last + 1], self.ruler).slide(limit)
+        return self.inside(span).slide(limit)
+
+    def inside(self, span: Span) -> Units:
+        """The units of a part of the text; one that reaches over its edge is cut there."""
+        first, last = bisect_right(self.bounds, span.start), bisect_left(self.bounds, span.end)
+        return Units([span.start, *self.bounds[first:last], span.end], self.ruler)
 
     @cached_property
     def marks(self) -> Marks:

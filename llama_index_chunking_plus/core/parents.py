@@ -13,12 +13,13 @@ from typing import Any
 
 from llama_index_chunking_plus.core.spans import Span
 
+WINDOW_KEYS = ("window_start", "window_end", "window_hash")  # what a sentence knows of its window
 PARENT_KEYS = ("parent_id", "parent_start", "parent_end", "parent_hash")
 
 
 def text_hash(text: str) -> str:
-    """SHA-256 of the text, in hexadecimal; a lone surrogate counts as itself."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    """The first 16 digits of the text's SHA-256: every child stores it twice. A lone surrogate counts as itself."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import math
 import os
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +24,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from llama_index_chunking_plus.errors import OptionError
 
 Tokens: TypeAlias = Sequence[int] | NDArray[Any]
 
@@ -230,15 +232,25 @@ class CallableSizer:
     """Sizes by any callable that returns a number, or something with a length (token ids).
 
     Args:
-        counter: text to a size; called about twice per character of a document in all.
+        counter: text to a number, or to token ids; called about twice per character of a document in all.
     """
 
     counter: Callable[[str], Any]
 
     def size(self, text: str) -> int:
-        """What the callable counts in ``text``."""
+        """What the callable counts in ``text``.
+
+        Raises:
+            OptionError: it answers neither with a number of 0 or more nor with something that has a length.
+        """
         counted = self.counter(text)
-        return counted if isinstance(counted, int) else len(counted)
+        if isinstance(counted, Mapping) and "input_ids" in counted:  # as HuggingFace tokenizers answer
+            counted = counted["input_ids"]
+        if isinstance(counted, (int, np.integer)) and not isinstance(counted, bool) and counted >= 0:
+            return int(counted)
+        if isinstance(counted, Sized) and not isinstance(counted, Mapping):
+            return len(counted)
+        raise OptionError(f"tokenizer answers {counted!r} for a text; it must give token ids, or their number")
 
     def ruler(self, text: str) -> Ruler:
         """A ruler that estimates by small pieces and decides by the callable."""

@@ -23,7 +23,7 @@ from llama_index_chunking_plus.errors import OptionError
 _LOADING = Lock()
 _ZERO_WIDTH_JOINER = "\u200d"
 _MOST_JOINED_CHARS = 64
-_CONTEXT_CHARS = 80
+_CONTEXT_CHARS = 40
 
 
 @dataclass(frozen=True)

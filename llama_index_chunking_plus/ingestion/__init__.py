@@ -1,6 +1,15 @@
 """Ingestion that can be trusted: documents, docstore and vector store kept in step, whatever happens in between."""
 
+from llama_index_chunking_plus.ingestion.deletion import DeleteReport, async_delete_document, delete_document
 from llama_index_chunking_plus.ingestion.ledger import load_docstore
 from llama_index_chunking_plus.ingestion.sync import SyncReport, async_sync_documents, sync_documents
 
-__all__ = ["SyncReport", "async_sync_documents", "load_docstore", "sync_documents"]
+__all__ = [
+    "DeleteReport",
+    "SyncReport",
+    "async_delete_document",
+    "async_sync_documents",
+    "delete_document",
+    "load_docstore",
+    "sync_documents",
+]

@@ -13,6 +13,7 @@ import logging
 import os
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -105,12 +106,17 @@ class Ledger:
         self._docstore.add_documents(documents)
         self._put(records.items())
 
-    def forget(self, document_ids: Sequence[str]) -> None:
-        """Remove documents, core's hashes and records."""
+    def has_entries(self, document_id: str) -> bool:
+        """Whether the docstore holds anything of the document: text, hash, or nodes kept there by others."""
+        return bool(docstore_entries(self._docstore, document_id).total())
+
+    def forget(self, document_ids: Sequence[str]) -> Counter[str]:
+        """Remove documents, core's hashes and records; how many texts and hashes there were."""
+        removed: Counter[str] = Counter()
         for document_id in document_ids:
-            self._docstore.delete_ref_doc(document_id, raise_error=False)
-            self._docstore.delete_document(document_id, raise_error=False)
+            removed += remove_entries(self._docstore, document_id)
             self._store.delete(document_id, collection=self._collection)
+        return removed
 
     def save_if_due(self) -> None:
         """Save, unless that would take more than a tenth of the time since the last save."""
@@ -130,6 +136,24 @@ class Ledger:
 
     def _put(self, records: Iterable[tuple[str, Record]]) -> None:
         self._store.put_all([(key, asdict(record)) for key, record in records], collection=self._collection)
+
+
+def docstore_entries(docstore: BaseDocumentStore, document_id: str) -> Counter[str]:
+    """How many ``texts`` and ``hashes`` a docstore holds of a document, those of the nodes kept with it included."""
+    info = docstore.get_ref_doc_info(document_id)
+    ids = {document_id, *(info.node_ids if info else ())}
+    return Counter(
+        texts=sum(docstore.document_exists(each) for each in ids),
+        hashes=sum(docstore.get_document_hash(each) is not None for each in ids),
+    )
+
+
+def remove_entries(docstore: BaseDocumentStore, document_id: str) -> Counter[str]:
+    """Remove all that a docstore holds of a document; how many ``texts`` and ``hashes`` that were."""
+    removed = docstore_entries(docstore, document_id)
+    docstore.delete_ref_doc(document_id, raise_error=False)
+    docstore.delete_document(document_id, raise_error=False)
+    return removed
 
 
 def load_docstore(persist_dir: str | Path) -> SimpleDocumentStore:

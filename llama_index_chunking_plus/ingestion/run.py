@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,16 +17,17 @@ from llama_index.core.schema import BaseNode, Document
 from llama_index.core.utils import get_tqdm_iterable
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
+from llama_index_chunking_plus.core.plan import Call
 from llama_index_chunking_plus.errors import OptionError
 from llama_index_chunking_plus.ingestion.fingerprint import fingerprint_transformations, hash_document
 from llama_index_chunking_plus.ingestion.ledger import UNFINISHED, Ledger, Record, exclusive, load_docstore
 from llama_index_chunking_plus.ingestion.rows import RowBook
-from llama_index_chunking_plus.ingestion.steps import Request, add_rows, delete_document, transform
+from llama_index_chunking_plus.ingestion.steps import add_rows, delete_unlisted, transform
 from llama_index_chunking_plus.storage.stores import delete_rows, max_batch_size, pages, rows_by_document
 
 logger = logging.getLogger(__name__)
 
-Steps = Generator[Request, Any, None]
+Steps = Generator[Call, Any, None]
 
 _BATCH_DOCUMENTS = 256
 _BATCH_CHARS = 200_000
@@ -54,7 +56,10 @@ class Survey:
 
 @dataclass
 class SyncRun:
-    """What a sync was given, what it found, and the steps it takes; the arguments are those of `sync_documents`."""
+    """What a sync was given, what it found, and the steps it takes.
+
+    The arguments are those of `sync_documents`; ``unwanted`` are the ids of documents to delete, recorded or not.
+    """
 
     documents: Sequence[Document]
     pipeline: IngestionPipeline
@@ -63,8 +68,10 @@ class SyncRun:
     batch_size: int | None
     show_progress: bool
     on_progress: Callable[[int, int], None] | None
+    unwanted: Sequence[str] = ()
     states: dict[str, State] = field(init=False, default_factory=dict)
     nodes_written: int = field(init=False, default=0)
+    removed: Counter[str] = field(init=False, default_factory=Counter)
     _ledger: Ledger = field(init=False)
     _found: Survey = field(init=False)
     _rows: RowBook = field(init=False)
@@ -91,7 +98,7 @@ class SyncRun:
 
     def plan(self) -> Steps:
         """All steps of the run."""
-        yield Request(self._survey)
+        yield Call(self._survey)
         work = [document for document in self.documents if self.states[document.id_] is not State.UNCHANGED]
         self._progress(len(self.documents) - len(work))
         batches = list(_batches(work, self.batch_size or _BATCH_DOCUMENTS))
@@ -100,7 +107,7 @@ class SyncRun:
         gone = [document_id for document_id, state in self.states.items() if state is State.DELETED]
         for page in pages(gone, _BATCH_DOCUMENTS):
             yield from self._delete(page)
-        yield Request(self._ledger.save)
+        yield Call(self._ledger.save)
 
     def _survey(self) -> None:
         docstore = self.pipeline.docstore
@@ -109,7 +116,8 @@ class SyncRun:
         self._ledger = Ledger(docstore, self.pipeline.name, self._dir)
         records = self._ledger.open()
         contents = {document.id_: hash_document(document) for document in self.documents}
-        gone = [document_id for document_id in records if document_id not in contents] if self.delete_missing else []
+        missing = [document_id for document_id in records if document_id not in contents] if self.delete_missing else []
+        gone = [*missing, *self.unwanted]
         owners = {row: document_id for document_id, record in records.items() for row in record.rows}
         store = self.pipeline.vector_store
         self._rows = RowBook(store, owners)
@@ -120,7 +128,12 @@ class SyncRun:
             held=None if store is None else rows_by_document(store, [*contents, *gone], owners),
         )
         self.states = {document_id: self._judge(document_id) for document_id in contents}
-        self.states.update(dict.fromkeys(gone, State.DELETED))
+        self.states.update({document_id: State.DELETED for document_id in gone if self._is_stored(document_id)})
+
+    def _is_stored(self, document_id: str) -> bool:
+        """Whether any store has, or may have, something of the document."""
+        rows = True if self._found.held is None else self._found.held[document_id]
+        return bool(rows) or document_id in self._found.records or self._ledger.has_entries(document_id)
 
     def _judge(self, document_id: str) -> State:
         found, record = self._found, self._found.records.get(document_id)
@@ -148,7 +161,7 @@ class SyncRun:
         for half in pages(batch, -(-len(batch) // 2)):
             yield from self._replace(half)
 
-    def _transform(self, batch: Sequence[Document]) -> Generator[Request, Any, list[BaseNode]]:
+    def _transform(self, batch: Sequence[Document]) -> Generator[Call, Any, list[BaseNode]]:
         nodes: list[BaseNode] = [document.model_copy(deep=True) for document in batch if not _is_blank(document)]
         for transformation in self.pipeline.transformations:
             if nodes:
@@ -158,14 +171,14 @@ class SyncRun:
     def _write(self, batch: Sequence[Document], nodes: Sequence[BaseNode]) -> Steps:
         """Swap the rows of these documents for the nodes, between a mark that says so and the record that ends it."""
         rows = self._rows.assign([document.id_ for document in batch], nodes)
-        yield Request(partial(self._ledger.begin, list(rows)))
+        yield Call(partial(self._ledger.begin, list(rows)))
         yield from self._swap(list(rows), nodes)
         records = {
             document_id: Record(self._found.contents[document_id], self._found.recipe, tuple(row_ids))
             for document_id, row_ids in rows.items()
         }
-        yield Request(partial(self._ledger.finish, batch, records))
-        yield Request(self._ledger.save_if_due)
+        yield Call(partial(self._ledger.finish, batch, records))
+        yield Call(self._ledger.save_if_due)
         self._progress(len(batch))
 
     def _swap(self, document_ids: Sequence[str], nodes: Sequence[BaseNode]) -> Steps:
@@ -191,24 +204,32 @@ class SyncRun:
         store, held = self.pipeline.vector_store, self._found.held
         if store is not None and held is not None:
             rows = [row for document_id in document_ids for row in held[document_id]]
-            yield Request(partial(delete_rows, store, rows))
+            yield Call(partial(delete_rows, store, rows))
         elif store is not None:
             for document_id in document_ids:
                 yield from self._delete_unlisted(store, document_id)
 
     def _delete_unlisted(self, store: BasePydanticVectorStore, document_id: str) -> Steps:
         try:
-            yield delete_document(store, document_id)
+            yield delete_unlisted(store, document_id)
         except Exception as error:
             if document_id in self._found.records:
                 raise
             logger.debug("No rows of new document %r to delete, perhaps no collection yet: %s", document_id, error)
 
+    def _rows_of(self, document_id: str) -> Sequence[str]:
+        """The rows that the document had; where the store cannot tell, those that were recorded."""
+        if self._found.held is not None:
+            return self._found.held[document_id]
+        return self._found.records.get(document_id, UNFINISHED).rows
+
     def _delete(self, document_ids: Sequence[str]) -> Steps:
-        yield Request(partial(self._ledger.begin, document_ids))
+        yield Call(partial(self._ledger.begin, document_ids))
         yield from self._delete_rows(document_ids)
-        yield Request(partial(self._ledger.forget, document_ids))
-        yield Request(self._ledger.save_if_due)
+        self.removed += yield Call(partial(self._ledger.forget, document_ids))
+        self.removed["rows"] += sum(len(self._rows_of(document_id)) for document_id in document_ids)
+        self.removed["records"] += sum(document_id in self._found.records for document_id in document_ids)
+        yield Call(self._ledger.save_if_due)
 
     def _progress(self, documents: int) -> None:
         self._done += documents

@@ -3,6 +3,15 @@
 from llama_index_chunking_plus.node_parser.base import SpanNodeParser
 from llama_index_chunking_plus.node_parser.hybrid import HybridNodeParser
 from llama_index_chunking_plus.node_parser.semantic import SemanticNodeParser
+from llama_index_chunking_plus.node_parser.sentence_window import ChineseSentenceWindowNodeParser
 from llama_index_chunking_plus.node_parser.sliding import SlidingWindowNodeParser
+from llama_index_chunking_plus.node_parser.small_to_big import SmallToBigNodeParser
 
-__all__ = ["HybridNodeParser", "SemanticNodeParser", "SlidingWindowNodeParser", "SpanNodeParser"]
+__all__ = [
+    "ChineseSentenceWindowNodeParser",
+    "HybridNodeParser",
+    "SemanticNodeParser",
+    "SlidingWindowNodeParser",
+    "SmallToBigNodeParser",
+    "SpanNodeParser",
+]

@@ -6,13 +6,15 @@ id, the root as SOURCE, its neighbours, and the metadata, exclusions and templat
 
 from __future__ import annotations
 
+import copy
+import gc
 import hashlib
 import uuid
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from llama_index.core.bridge.pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator
@@ -32,22 +34,31 @@ from llama_index.core.schema import (
 )
 from typing_extensions import Self
 
+from llama_index_chunking_plus.core.parents import ParentRef, text_hash
 from llama_index_chunking_plus.core.plan import Plan, arun, run
 from llama_index_chunking_plus.core.spans import Span
+from llama_index_chunking_plus.errors import OptionError
 from llama_index_chunking_plus.node_parser.fingerprints import callable_specification, load_callable
 from llama_index_chunking_plus.node_parser.portable import portable
 
 IdFunc = Callable[[int, BaseNode], str]
 
-_INHERITED = (
-    "excluded_embed_metadata_keys",
-    "excluded_llm_metadata_keys",
-    "metadata_separator",
-    "metadata_template",
-    "text_template",
-)
+_EXCLUSIONS = ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys")
+_INHERITED = (*_EXCLUSIONS, "metadata_separator", "metadata_template", "text_template")
 _IMAGE = ("image", "image_path", "image_url", "image_mimetype")
 _ID_NAMESPACE = uuid.UUID("6f1f0d3c-6a52-5c0b-9a0e-6f0d2b8c4e71").bytes
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """No search for cyclic garbage while many objects are made that all stay; it would take a third of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @dataclass(frozen=True)
@@ -82,7 +93,7 @@ class Source:
         return self.node.source_node is not None and self.root.node_id == previous.root.node_id
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Draft:
     """A chunk on its way to being a node."""
 
@@ -90,22 +101,40 @@ class Draft:
     text: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
     like: BaseNode | None = None  # whose exclusions and templates it takes; None: those of the source
+    hidden: Mapping[str, Any] = field(default_factory=dict)  # metadata that neither embedder nor model is shown
+    level: str = ""  # nodes of one level are linked to each other; "": those that are searched
+    parent: Draft | None = None  # the chunk, of a higher level, that this one is a part of
 
     @classmethod
     def of(cls, source: Source, span: Span) -> Draft:
         """The chunk that is exactly this slice of the source."""
         return cls(span, span.of(source.text))
 
+    def part(self, span: Span) -> Draft:
+        """The chunk that is this slice of the chunk's own text."""
+        return Draft(span, span.of(self.text), self.metadata, self.like, self.hidden).inside(self)
+
+    def inside(self, whole: Draft) -> Draft:
+        """The same chunk, found in the text of ``whole``, in the frame of the source of ``whole``."""
+        return Draft(
+            span=self.span.shift(whole.span.start) if self.span is not None and whole.span is not None else None,
+            text=self.text,
+            metadata={**whole.metadata, **self.metadata},
+            like=self.like or whole.like,
+            hidden={**whole.hidden, **self.hidden},
+        )
+
 
 class SpanNodeParser(NodeParser, ABC):
     """Base of all parsers here: subclasses say where chunks are, this class makes the nodes.
 
     Every node satisfies ``root.text[node.start_char_idx : node.end_char_idx] == node.text``, however many parsers are
-    chained; its id is a UUID made of document id, parser, span and text; SOURCE is the root document, PREVIOUS and
-    NEXT run through the whole document. Chunks that hold nothing but white space are left out. Inputs are not changed.
+    chained; its id is a UUID made of document id, parser, span and text; SOURCE is the root document, PREVIOUS and NEXT
+    run through the whole document, each level of chunks by itself. Chunks that hold nothing but white space are left
+    out. Inputs are not changed.
 
     Args:
-        id_func: gives the id of the i-th chunk of an input, instead of the deterministic UUID.
+        id_func: gives the id of the i-th chunk of an input, instead of the deterministic UUID; parents keep theirs.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -117,6 +146,11 @@ class SpanNodeParser(NodeParser, ABC):
     @abstractmethod
     def _plan(self, sources: Sequence[Source], show_progress: bool) -> Plan[list[list[Draft]]]:
         """The chunks of each source, in document order; yields a request wherever a model or parser must answer."""
+
+    @field_validator("callback_manager", mode="before")
+    @classmethod
+    def _fill_callback_manager(cls, value: Any) -> Any:
+        return CallbackManager([]) if value is None else value
 
     @field_validator("id_func", mode="before")
     @classmethod
@@ -157,60 +191,133 @@ class SpanNodeParser(NodeParser, ABC):
         return nodes  # they are complete; core would search for their text again
 
     @contextmanager
-    def _chunking_event(self, sources: Sequence[Source]) -> Iterator[Callable[[list[BaseNode]], list[BaseNode]]]:
+    def _chunking_event(self, sources: Sequence[Source]) -> Iterator[Callable[[list[TextNode]], list[BaseNode]]]:
         payload: dict[str, Any] = {EventPayload.CHUNKS: [source.text for source in sources]}
         with self.callback_manager.event(CBEventType.CHUNKING, payload=payload) as event:
 
-            def chunked(nodes: list[BaseNode]) -> list[BaseNode]:
-                event.on_end({EventPayload.CHUNKS: [node.get_content(MetadataMode.NONE) for node in nodes]})
-                return nodes
+            def chunked(nodes: list[TextNode]) -> list[BaseNode]:
+                event.on_end({EventPayload.CHUNKS: [node.text for node in nodes]})
+                return list(nodes)
 
             yield chunked
 
-    def _build(self, sources: Sequence[Source], drafts: Sequence[Sequence[Draft]]) -> list[BaseNode]:
+    @collection_paused()
+    def _build(self, sources: Sequence[Source], drafts: Sequence[Sequence[Draft]]) -> list[TextNode]:
         ids = _IdMaker(self.class_name())
-        nodes: list[BaseNode] = []
-        chain: list[TextNode] = []
+        nodes: list[TextNode] = []
+        chains: dict[str, list[TextNode]] = {}
         for index, (source, chunks) in enumerate(zip(sources, drafts, strict=True)):
             if index and not source.continues(sources[index - 1]):
-                self._link(chain)
-                chain = []
-            made = self._make_nodes(source, [draft for draft in chunks if draft.text.strip()], ids)
-            chain.extend(made)
+                self._link(chains)
+                chains = {}
+            kept = [draft for draft in chunks if draft.text.strip()]
+            made = self._make_nodes(source, kept, ids)
+            for draft, node in zip(kept, made, strict=True):
+                chains.setdefault(draft.level, []).append(node)
+            _link_children(kept, made)
             nodes.extend(made)
-        self._link(chain)
+        self._link(chains)
         return nodes
 
     def _make_nodes(self, source: Source, drafts: Sequence[Draft], ids: _IdMaker) -> list[TextNode]:
         node_class, shared = _node_template(source.node)
         inherited = source.node.metadata if self.include_metadata else {}
+        nested = {key: value for key, value in inherited.items() if isinstance(value, (dict, list, set))}
+        id_of = self._ids(source, drafts, ids)
+        wholes = dict.fromkeys(draft.parent for draft in drafts if draft.parent is not None)
+        lineages = {whole: _lineage(source, whole, id_of[whole], node_class) for whole in wholes}
+        templates: dict[tuple[Any, ...], TextNode] = {}
         nodes = []
-        for index, draft in enumerate(drafts):
+        for draft in drafts:
             start, end = source.place(draft.span)
-            node = node_class(
-                id_=self.id_func(index, source.node)
-                if self.id_func
-                else ids.make(source.root.node_id, start, end, draft),
+            ancestors, reference = lineages[draft.parent] if draft.parent is not None else ({}, {})
+            hidden = {**draft.hidden, **reference}
+            look = (id(draft.like), *hidden)
+            if look not in templates:
+                templates[look] = node_class(**_appearance(shared, draft.like, hidden))
+            node = _filled(
+                templates[look],
+                id_=id_of[draft],
                 text=draft.text,
                 start_char_idx=start,
                 end_char_idx=end,
-                metadata={**inherited, **draft.metadata},
-                relationships={NodeRelationship.SOURCE: source.root},
-                **(shared if draft.like is None else {**shared, **_inherited(draft.like)}),
+                metadata={**inherited, **copy.deepcopy(nested), **draft.metadata, **hidden},
+                relationships={NodeRelationship.SOURCE: source.root, **ancestors},
             )
             nodes.append(node)
         return nodes
 
-    def _link(self, chain: Sequence[TextNode]) -> None:
-        """PREVIOUS and NEXT by id, without copies of the neighbour's metadata."""
+    def _ids(self, source: Source, drafts: Sequence[Draft], ids: _IdMaker) -> dict[Draft, str]:
+        """The ids of the drafts and of their parents; ``id_func`` names those that are searched."""
+        number = count()
+        id_of: dict[Draft, str] = {}
+        for draft in drafts:
+            if draft.parent is not None and draft.parent not in id_of:
+                id_of[draft.parent] = ids.make(source, draft.parent)
+            if draft not in id_of:
+                is_named = self.id_func is not None and not draft.level
+                id_of[draft] = self._named(next(number), source) if is_named else ids.make(source, draft)
+        return id_of
+
+    def _named(self, index: int, source: Source) -> str:
+        name = self.id_func(index, source.node) if self.id_func else ""
+        if not isinstance(name, str) or not name:
+            raise OptionError(
+                f"id_func gave {name!r} for chunk {index} of {source.node.node_id!r}; it must give a string"
+            )
+        return name
+
+    def _link(self, chains: Mapping[str, Sequence[TextNode]]) -> None:
+        """PREVIOUS and NEXT within each level by id, without copies of the neighbour's metadata."""
         if not self.include_prev_next_rel:
             return
-        infos = [RelatedNodeInfo(node_id=node.node_id, node_type=node.get_type(), hash=node.hash) for node in chain]
-        for index, node in enumerate(chain):
-            if index > 0:
-                node.relationships[NodeRelationship.PREVIOUS] = infos[index - 1]
-            if index + 1 < len(chain):
-                node.relationships[NodeRelationship.NEXT] = infos[index + 1]
+        for chain in chains.values():
+            infos = [_info(node) for node in chain]
+            for node, previous in zip(chain[1:], infos, strict=False):
+                node.relationships[NodeRelationship.PREVIOUS] = previous
+            for node, following in zip(chain, infos[1:], strict=False):
+                node.relationships[NodeRelationship.NEXT] = following
+
+
+def _link_children(drafts: Sequence[Draft], nodes: Sequence[TextNode]) -> None:
+    """CHILD, as a list, on each node that others are parts of."""
+    node_of: dict[Draft | None, TextNode] = dict(zip(drafts, nodes, strict=True))
+    for draft, child in zip(drafts, nodes, strict=True):
+        parent = node_of.get(draft.parent)
+        if parent is not None:
+            parent.relationships[NodeRelationship.CHILD] = [*(parent.child_nodes or []), _info(child)]
+
+
+def _lineage(
+    source: Source, whole: Draft, whole_id: str, node_class: type[TextNode]
+) -> tuple[dict[NodeRelationship, RelatedNodeInfo], dict[str, str | int]]:
+    """What the parts of ``whole`` carry of it: the PARENT relationship and, where its range is known, the metadata."""
+    digest = text_hash(whole.text)
+    info = RelatedNodeInfo(node_id=whole_id, node_type=node_class.get_type(), hash=digest)
+    start, end = source.place(whole.span)
+    if start is None or end is None:
+        return {NodeRelationship.PARENT: info}, {}
+    return {NodeRelationship.PARENT: info}, ParentRef(whole_id, Span(start, end), digest).to_metadata()
+
+
+def _appearance(shared: dict[str, Any], like: BaseNode | None, hidden: Mapping[str, Any]) -> dict[str, Any]:
+    """The exclusions and templates of a node, its own hidden metadata excluded as well."""
+    appearance = shared if like is None else {**shared, **_inherited(like)}
+    if not hidden:
+        return appearance
+    return {**appearance, **{name: [*dict.fromkeys((*appearance[name], *hidden))] for name in _EXCLUSIONS}}
+
+
+def _filled(template: TextNode, **fields: Any) -> TextNode:
+    """A copy of the template with these fields; the constructor, which checks every field, takes four times as long."""
+    node = template.model_copy()
+    vars(node).update({name: [*getattr(template, name)] for name in _EXCLUSIONS}, **fields)
+    return node
+
+
+def _info(node: TextNode) -> RelatedNodeInfo:
+    """A relative by its id: nobody reads its hash, and each costs time to make and bytes to store."""
+    return RelatedNodeInfo(node_id=node.node_id, node_type=node.get_type())
 
 
 def _hash(node: BaseNode) -> str:
@@ -227,13 +334,15 @@ class _IdMaker:
 
     def __init__(self, parser: str) -> None:
         self._parser = parser
-        self._issued: Counter[str] = Counter()
+        self._issued: dict[str, int] = {}
 
-    def make(self, document_id: str, start: int | None, end: int | None, draft: Draft) -> str:
-        name = "\0".join((document_id, self._parser, f"{start}:{end}", draft.text))
-        self._issued[name] += 1
-        if self._issued[name] > 1:  # the same document twice, or overlapping inputs of a chained parser
-            name = f"{name}\0{self._issued[name]}"
+    def make(self, source: Source, draft: Draft) -> str:
+        start, end = source.place(draft.span)
+        parser = f"{self._parser}/{draft.level}" if draft.level else self._parser
+        name = "\0".join((source.root.node_id, parser, f"{start}:{end}", draft.text))
+        issued = self._issued[name] = self._issued.get(name, 0) + 1
+        if issued > 1:  # the same document twice, or overlapping inputs of a chained parser
+            name = f"{name}\0{issued}"
         digest = hashlib.sha1(_ID_NAMESPACE + name.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()
         return _uuid5(digest)
 

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from llama_index.core.bridge.pydantic import Field, field_serializer, field_validator, model_validator
+from llama_index.core.bridge.pydantic import Field, model_validator
 from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.node_parser import NodeParser
 from llama_index.core.schema import DEFAULT_TEXT_NODE_TMPL, BaseNode, Document, MetadataMode
 from typing_extensions import Self
 
-from llama_index_chunking_plus.core.align import align
+from llama_index_chunking_plus.core.align import align, left_out
 from llama_index_chunking_plus.core.plan import Plan
 from llama_index_chunking_plus.core.sizing import replace_surrogates
 from llama_index_chunking_plus.core.spans import Span
-from llama_index_chunking_plus.errors import ChunkingPlusWarning
+from llama_index_chunking_plus.errors import ChunkingPlusWarning, OptionError
 from llama_index_chunking_plus.node_parser.base import Draft, Source, SpanNodeParser
-from llama_index_chunking_plus.node_parser.fingerprints import fingerprint
+from llama_index_chunking_plus.node_parser.nested import NestedParser, NestingNodeParser
 from llama_index_chunking_plus.node_parser.requests import ParseDocuments
 from llama_index_chunking_plus.node_parser.semantic import SemanticNodeParser
 from llama_index_chunking_plus.node_parser.sized import MIN_CHUNK_SIZE, SizedNodeParser
@@ -27,14 +27,14 @@ from llama_index_chunking_plus.node_parser.sliding import SlidingWindowNodeParse
 _MAX_TO_TARGET = 1.6  # largest over mean segment: a mean of 256 goes with a maximum of 410, 600 with 960
 
 
-class HybridNodeParser(SizedNodeParser):
+class HybridNodeParser(NestingNodeParser):
     """Chunks of the primary parser where they are small enough, of the secondary parser where they are not.
 
     Both may be any LlamaIndex node parser. Nodes keep exact offsets in the root document, its id, metadata, exclusions
     and templates, deterministic ids, and links through the whole document, whatever the two parsers do with theirs. A
     chunk of a foreign parser becomes the slice of the document that covers it; one that does not stand in the document
-    keeps its text, has offsets None, and is counted in one warning. No chunk is above ``max_chunk_size``: what even the
-    secondary parser leaves larger is cut between sentences.
+    keeps its text, has offsets None, and is counted in one warning; text that a parser drops comes back as chunks. No
+    chunk is above ``max_chunk_size``: what even the secondary parser leaves larger is cut between sentences.
 
     Args:
         primary_parser: segments the document, e.g. by meaning or by headings.
@@ -57,8 +57,8 @@ class HybridNodeParser(SizedNodeParser):
         ['一楼是大厅。二楼是展厅。', '三楼是餐厅。']
     """
 
-    primary_parser: NodeParser = Field(frozen=True, description="Segments the document.")
-    secondary_parser: NodeParser = Field(frozen=True, description="Cuts what is larger than max_chunk_size.")
+    primary_parser: NestedParser = Field(frozen=True, description="Segments the document.")
+    secondary_parser: NestedParser = Field(frozen=True, description="Cuts what is larger than max_chunk_size.")
     max_chunk_size: int = Field(default=1024, frozen=True, description="Largest size of a chunk, in unit.")
 
     @classmethod
@@ -76,42 +76,13 @@ class HybridNodeParser(SizedNodeParser):
             options: unit, tokenizer, sentence_tokenizer, protected_terms, user_dictionary: given to both parsers as
                 well. include_metadata, include_prev_next_rel, callback_manager and id_func: given to the hybrid parser.
         """
-        if max_chunk_size < MIN_CHUNK_SIZE:
-            raise ValueError(f"max_chunk_size={max_chunk_size} is below {MIN_CHUNK_SIZE}; choose a larger one")
+        if not isinstance(max_chunk_size, int) or max_chunk_size < MIN_CHUNK_SIZE:
+            raise OptionError(f"max_chunk_size={max_chunk_size!r} is no whole number of {MIN_CHUNK_SIZE} or more")
         shared = {name: value for name, value in options.items() if name in SizedNodeParser.model_fields}
         target = round(max_chunk_size / _MAX_TO_TARGET)
         primary = SemanticNodeParser(embed_model=embed_model, target_size=target, max_size=max_chunk_size, **shared)
         secondary = SlidingWindowNodeParser(chunk_size=max_chunk_size, **shared)
         return cls(primary_parser=primary, secondary_parser=secondary, max_chunk_size=max_chunk_size, **options)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> Self:
-        """The parser that `to_dict` dumped.
-
-        Args:
-            data: what was dumped.
-            kwargs: ``embed_model`` for a nested parser that needs one; ``primary_parser`` and ``secondary_parser``
-                where they are foreign ones.
-        """
-        embed_model = {"embed_model": kwargs.pop("embed_model")} if "embed_model" in kwargs else {}
-        nested = {name: _revive(data.get(name), embed_model) for name in ("primary_parser", "secondary_parser")}
-        return super().from_dict(data, **{**nested, **kwargs})
-
-    @field_validator("primary_parser", "secondary_parser", mode="before")
-    @classmethod
-    def _demand_parser(cls, value: Any) -> Any:
-        if isinstance(value, dict):
-            raise ValueError(  # noqa: TRY004  pydantic reports ValueErrors
-                f"{value.get('class_name')} was dumped by its fingerprint; pass the parser again: "
-                "from_dict(data, primary_parser=..., secondary_parser=...)"
-            )
-        return value
-
-    @field_serializer("primary_parser", "secondary_parser")
-    def _dump_parser(self, parser: NodeParser) -> dict[str, Any]:
-        if isinstance(parser, SpanNodeParser):
-            return parser.to_dict()
-        return {"class_name": parser.class_name(), "fingerprint": fingerprint(parser)}
 
     @model_validator(mode="after")
     def _check_size(self) -> Self:
@@ -140,7 +111,7 @@ class HybridNodeParser(SizedNodeParser):
     def _bounded(self, draft: Draft, windows: Sequence[Draft]) -> list[Draft]:
         """The windows in the place of the draft that they cut; a window that is still too large is cut by sentences."""
         return [
-            _inside(draft, window, part)
+            window.part(part).inside(draft)
             for window in windows
             for part in self._units(window.text, self.max_chunk_size).within(
                 Span(0, len(window.text)), self.max_chunk_size
@@ -156,7 +127,7 @@ def _chunks(parser: NodeParser, sources: Sequence[Source], show_progress: bool) 
     documents = [_as_document(index, source) for index, source in enumerate(filled)]
     nodes = yield ParseDocuments(parser, documents, show_progress)
     found = [_place(source, each) for source, each in zip(filled, nodes, strict=True)]
-    _warn_about_lost(parser, [draft for drafts in found for draft in drafts])
+    _warn_about_losses(parser, [draft for drafts in found for draft in drafts])
     drafts = iter(found)
     return [next(drafts) if source.text.strip() else [] for source in sources]
 
@@ -177,14 +148,23 @@ def _as_document(index: int, source: Source) -> Document:
 
 
 def _place(source: Source, nodes: Sequence[BaseNode]) -> list[Draft]:
-    """The chunks as slices of the source; one that stands where its forerunner stands already says nothing new."""
+    """The chunks as slices of the source, and what they leave out.
+
+    A chunk that stands where its forerunner stands already says nothing new. Where every chunk was found, the text that
+    none of them holds was dropped: it becomes chunks of its own. Where one was rewritten, nobody can tell.
+    """
     texts = [node.get_content(metadata_mode=MetadataMode.NONE) for node in nodes]
     spans = align(replace_surrogates(source.text), texts)
-    return [
+    drafts = [
         Draft(span, text if span is None else span.of(source.text), _own_metadata(source, node), node)
         for span, previous, text, node in zip(spans, [None, *spans], texts, nodes, strict=False)
-        if span is None or span != previous
+        if (span is None and text.strip()) or (span is not None and span != previous)
     ]
+    placed = [draft.span for draft in drafts if draft.span is not None]
+    dropped = left_out(source.text, placed) if len(placed) == len(drafts) else []
+    if not dropped:
+        return drafts
+    return sorted([*drafts, *(Draft.of(source, span) for span in dropped)], key=lambda draft: draft.span or Span(0, 0))
 
 
 def _own_metadata(source: Source, node: BaseNode) -> dict[str, Any]:
@@ -197,41 +177,20 @@ def _piece(source: Source, draft: Draft) -> Source:
     return Source(draft.like or source.node, draft.text, source.root, None)
 
 
-def _inside(draft: Draft, window: Draft, part: Span) -> Draft:
-    """A part of a window of a draft, in the frame of the draft's source."""
-    span = None
-    if draft.span is not None and window.span is not None:
-        span = part.shift(draft.span.start + window.span.start)
-    return Draft(
-        span=span,
-        text=part.of(window.text),
-        metadata={**draft.metadata, **window.metadata},
-        like=window.like or draft.like,
-    )
-
-
-def _warn_about_lost(parser: NodeParser, drafts: Sequence[Draft]) -> None:
-    lost = sum(draft.span is None and bool(draft.text.strip()) for draft in drafts)
-    if lost:
-        warnings.warn(
-            f"{lost} of {len(drafts)} chunks of {type(parser).__name__} do not stand in their document; they keep "
-            "their text and have no offsets. Use a parser that does not rewrite text.",
-            ChunkingPlusWarning,
-            stacklevel=2,
+def _warn_about_losses(parser: NodeParser, drafts: Sequence[Draft]) -> None:
+    """One warning for all chunks that a foreign parser rewrote, and all text that it dropped."""
+    rewritten = sum(draft.span is None for draft in drafts)
+    dropped = sum(len(draft.text) for draft in drafts if draft.like is None)
+    name = type(parser).__name__
+    losses = []
+    if rewritten:
+        losses.append(
+            f"{rewritten} of {len(drafts)} chunks of {name} do not stand in their document; they keep their text and "
+            "have no offsets"
         )
-
-
-def _revive(data: Any, embed_model: dict[str, Any]) -> Any:
-    """One of our own parsers from its dump; anything else as it is."""
-    family: type[Any] = SpanNodeParser
-    for parser in _subclasses(family):
-        if isinstance(data, dict) and data.get("class_name") == parser.class_name():
-            takes_model = "embed_model" in parser.model_fields or issubclass(parser, HybridNodeParser)
-            return parser.from_dict(data, **(embed_model if takes_model else {}))
-    return data
-
-
-def _subclasses(parser: type[Any]) -> Iterator[type[Any]]:
-    for child in parser.__subclasses__():
-        yield child
-        yield from _subclasses(child)
+    if dropped:
+        losses.append(f"{name} left out {dropped} characters; they became chunks of their own")
+    if losses:
+        warnings.warn(
+            "; ".join(losses) + ". Use a parser that keeps the text as it is.", ChunkingPlusWarning, stacklevel=2
+        )

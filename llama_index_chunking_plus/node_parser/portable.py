@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import copy
 import inspect
+import pickle
 from collections.abc import Callable
 from typing import Any
 
 from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.node_parser import NodeParser
 
-from llama_index_chunking_plus.node_parser.tokenizers import check_tokenizer, load_tokenizer
+from llama_index_chunking_plus.node_parser.fingerprints import fingerprint
+from llama_index_chunking_plus.node_parser.tokenizers import encoding_of, load_tokenizer
 
 
 def portable(value: Any) -> Any:
@@ -42,19 +44,32 @@ def _construct(parser_class: type[NodeParser], arguments: dict[str, Any]) -> Nod
 
 
 def _constructor_arguments(parser: NodeParser) -> dict[str, Any]:
-    """Its fields, and what its constructor takes besides them and keeps as a private attribute of the same name."""
+    """Its fields, and what its constructor takes besides them and keeps as a private attribute of the same name.
+
+    Raises:
+        PicklingError: an argument cannot be pickled; names parser, argument and remedy.
+    """
     arguments = {name: value for name, value in vars(parser).items() if name != "callback_manager"}
     private = parser.__pydantic_private__ or {}
+    defaults = type(parser)(**arguments).__pydantic_private__ or {}
     for name in inspect.signature(type(parser)).parameters:
-        if name not in arguments and f"_{name}" in private:
-            arguments[name] = private[f"_{name}"]
-    return {name: _portable_argument(value) for name, value in arguments.items()}
+        value = private.get(f"_{name}")
+        if name not in arguments and value is not None and fingerprint(value) != fingerprint(defaults.get(f"_{name}")):
+            arguments[name] = value
+    return {name: _portable_argument(parser, name, value) for name, value in arguments.items()}
 
 
-def _portable_argument(value: Any) -> Any:
-    """Tokenizers of tiktoken by name: they pickle themselves as a download."""
-    encoding = check_tokenizer(value) if callable(value) else None
-    return _NamedTokenizer(encoding) if isinstance(encoding, str) else portable(value)
+def _portable_argument(parser: NodeParser, name: str, value: Any) -> Any:
+    """The argument, if it pickles; tokenizers of tiktoken by name, as they pickle themselves as a download."""
+    encoding = encoding_of(value) if callable(value) else None
+    stand_in = portable(value) if encoding is None else _NamedTokenizer(encoding)
+    try:
+        pickle.dumps(stand_in)
+    except Exception as error:
+        raise pickle.PicklingError(
+            f"{type(parser).__name__}({name}={value!r}) cannot be pickled ({error}); use a function of a module"
+        ) from error
+    return stand_in
 
 
 class _NamedTokenizer:

@@ -23,8 +23,8 @@ Vectors = NDArray[np.float32]
 class EmbedTexts:
     """Asks for the vectors of texts, shape ``(n_texts, dim)``, in batches of the model's own size.
 
-    A batch that fails, or whose vectors do not have the dimension of the others, gives rows of NaN and one warning for
-    the whole request.
+    A batch that fails, or whose vectors do not have the dimension of the others, gives rows of NaN. One warning for the
+    whole request counts these and the batches that hold NaN, or nothing but zeros.
 
     Raises:
         EmbeddingError: not one batch succeeded.
@@ -71,15 +71,13 @@ class EmbedTexts:
             ) from errors[0]
         dim = max(set(dims), key=dims.count)
         kept = [_rows_or_nan(answer, len(batch), dim) for answer, batch in zip(answers, self._batches, strict=True)]
-        self._warn_about(
-            [batch for rows, batch in zip(kept, self._batches, strict=True) if not np.isfinite(rows).all()]
-        )
+        self._warn_about(sum(not np.isfinite(rows).all() or not rows.any() for rows in kept))
         return np.concatenate(kept)
 
-    def _warn_about(self, failed: Sequence[list[str]]) -> None:
+    def _warn_about(self, failed: int) -> None:
         if failed:
             warnings.warn(
-                f"The embedding model failed on, or gave no usable vectors for, {len(failed)} of {len(self._batches)} "
+                f"The embedding model failed on, or gave no usable vectors for, {failed} of {len(self._batches)} "
                 "batches of sentences; there, chunks are cut by size instead of meaning. Parse again when it works.",
                 ChunkingPlusWarning,
                 stacklevel=2,
@@ -113,6 +111,5 @@ class ParseDocuments:
         return [self._parser.get_nodes_from_documents([document]) for document in documents]
 
     async def arun(self) -> list[list[BaseNode]]:
-        """The nodes of each document."""
-        documents = get_tqdm_iterable(self._documents, self._show_progress, "Parsing nodes")
-        return [await self._parser.aget_nodes_from_documents([document]) for document in documents]
+        """The nodes of each document, from a thread."""
+        return await asyncio.to_thread(self.run)  # not its own async form, which gives other nodes in some parsers

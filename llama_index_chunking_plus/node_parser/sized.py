@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from llama_index.core.bridge.pydantic import Field, field_serializer, field_validator, model_validator
@@ -22,6 +24,7 @@ from llama_index_chunking_plus.node_parser.tokenizers import (
 )
 
 MIN_CHUNK_SIZE = 4  # one character may be four tokens of a byte-pair encoding
+_LEAST_TEXT = 50  # tokens or characters that metadata leaves to the text, as far as the size allows
 
 
 class SizedNodeParser(SpanNodeParser):
@@ -92,3 +95,17 @@ class SizedNodeParser(SpanNodeParser):
         shown = (source.node.get_metadata_str(mode) for mode in (MetadataMode.EMBED, MetadataMode.LLM))
         longest = max(shown, key=len)
         return self._sizer.size(longest) if longest else 0
+
+    def _text_limits(self, sources: Sequence[Source], option: str) -> list[int]:
+        """What metadata leaves of the size that ``option`` names for each text; one warning where the floor holds."""
+        size = getattr(self, option)
+        floor = min(size, _LEAST_TEXT)
+        added = [self._metadata_size(source) for source in sources]
+        squeezed = [more for more in added if size - more < floor]
+        if squeezed:
+            logging.getLogger(type(self).__module__).warning(
+                "The metadata of %d of %d inputs takes up to %d of %s=%d %s; their text keeps %d, so that text "
+                "and metadata exceed %s. Raise %s, or exclude metadata keys.",
+                *(len(squeezed), len(sources), max(squeezed), option, size, self.unit, floor, option, option),
+            )
+        return [max(floor, size - more) for more in added]

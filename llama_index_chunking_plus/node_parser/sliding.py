@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,10 +14,7 @@ from llama_index_chunking_plus.core.plan import Plan
 from llama_index_chunking_plus.node_parser.base import Draft, Source
 from llama_index_chunking_plus.node_parser.sized import MIN_CHUNK_SIZE, SizedNodeParser
 
-logger = logging.getLogger(__name__)
-
 _OVERLAP_SHARE = 8  # an eighth, 12.5 %
-_LEAST_TEXT = 50  # tokens or characters that metadata leaves to the text, as far as chunk_size allows
 
 
 class SlidingWindowNodeParser(SizedNodeParser):
@@ -79,27 +75,14 @@ class SlidingWindowNodeParser(SizedNodeParser):
         return self
 
     def _plan(self, sources: Sequence[Source], show_progress: bool) -> Plan[list[list[Draft]]]:
-        limits = self._text_limits(sources)
+        limits = self._text_limits(sources, "chunk_size")
         work = get_tqdm_iterable(list(zip(sources, limits, strict=True)), show_progress, "Parsing nodes")
         return [self._windows(source, limit) for source, limit in work]
         yield  # asks for nothing, and is a plan like the others
 
     def _windows(self, source: Source, limit: int) -> list[Draft]:
-        overlap = min(self.chunk_overlap, limit // 2)
+        overlap = self.chunk_overlap if self.chunk_overlap < limit else limit // 2  # metadata may leave little
         return [Draft.of(source, span) for span in self._units(source.text, limit).slide(limit, overlap)]
 
     def _ends(self, text: str) -> list[int]:
         return super()._ends(text) if self.separators is None else ends_after(text, self.separators)
-
-    def _text_limits(self, sources: Sequence[Source]) -> list[int]:
-        """What metadata leaves of ``chunk_size`` for the text of each source; one warning where the floor holds."""
-        floor = min(self.chunk_size, _LEAST_TEXT)
-        sizes = [self._metadata_size(source) for source in sources]
-        squeezed = [size for size in sizes if self.chunk_size - size < floor]
-        if squeezed:
-            logger.warning(
-                "The metadata of %d of %d inputs takes up to %d of chunk_size=%d %s; their text keeps %d, so that text "
-                "and metadata exceed chunk_size. Raise chunk_size, or exclude metadata keys.",
-                *(len(squeezed), len(sources), max(squeezed), self.chunk_size, self.unit, floor),
-            )
-        return [max(floor, self.chunk_size - size) for size in sizes]

@@ -31,7 +31,7 @@ def check_tokenizer(value: Tokenizer) -> Tokenizer:
     """The value in the form in which it is kept: None, a name of an encoding, or a callable.
 
     Raises:
-        OptionError: it is no callable, or its specification names nothing that can be had.
+        OptionError: it is no callable, does not count a short text, or its specification names nothing that can be had.
     """
     if value is None:
         return None
@@ -39,8 +39,14 @@ def check_tokenizer(value: Tokenizer) -> Tokenizer:
         return _from_specification(value)
     if not callable(value):
         raise OptionError(f"tokenizer={value!r} is not callable; give a function of text, a specification, or None")
-    encoding = _tiktoken_encoding(value)
-    return value if encoding is None else _TIKTOKEN + encoding.name
+    named = encoding_of(value)
+    if named is not None:
+        return named
+    try:
+        CallableSizer(value).size("好。")
+    except Exception as error:
+        raise OptionError(f"tokenizer={value!r} cannot count a text: {error}") from error
+    return value
 
 
 def tokenizer_specification(value: Tokenizer) -> str:
@@ -62,6 +68,12 @@ def resolve_sizer(unit: str, tokenizer: Tokenizer) -> Sizer:
     if isinstance(tokenizer, str):
         return _byte_pair_sizer(tokenizer.removeprefix(_TIKTOKEN))
     return CallableSizer(tokenizer)  # type: ignore[arg-type]
+
+
+def encoding_of(tokenizer: Callable[[str], Any]) -> str | None:
+    """``"tiktoken:<encoding>"`` if that is what the callable counts with."""
+    encoding = _tiktoken_encoding(tokenizer)
+    return None if encoding is None else _TIKTOKEN + encoding.name
 
 
 def load_tokenizer(specification: str) -> Callable[[str], Any]:

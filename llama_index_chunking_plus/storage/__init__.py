@@ -1,5 +1,8 @@
 """Rows, documents and parents across the stores that LlamaIndex knows."""
 
+from llama_index_chunking_plus.storage.parents import Found, ParentLookup
+from llama_index_chunking_plus.storage.rows import SiblingLookup, StoredParentLookup
+from llama_index_chunking_plus.storage.slices import SourceSliceLookup
 from llama_index_chunking_plus.storage.stores import (
     StoreFacts,
     can_list,
@@ -11,7 +14,12 @@ from llama_index_chunking_plus.storage.stores import (
 )
 
 __all__ = [
+    "Found",
+    "ParentLookup",
+    "SiblingLookup",
+    "SourceSliceLookup",
     "StoreFacts",
+    "StoredParentLookup",
     "can_list",
     "delete_document_rows",
     "delete_rows",

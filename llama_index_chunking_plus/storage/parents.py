@@ -1,14 +1,22 @@
-"""From child nodes to their parents, whatever stores there are."""
+"""From child nodes to their parents, whatever stores there are: the protocol, and what all lookups share.
+
+A lookup never returns a parent that its children do not vouch for: the text must have the hash that they carry.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from llama_index.core.schema import BaseNode, TextNode
+from llama_index.core.schema import BaseNode, NodeRelationship, RelatedNodeInfo, TextNode
 
-from llama_index_chunking_plus.core.plan import Plan
+from llama_index_chunking_plus.core.parents import PARENT_KEYS, ParentRef
+from llama_index_chunking_plus.core.plan import Plan, arun, run
+
+_TEMPLATES = ("metadata_separator", "metadata_template", "text_template")
+_EXCLUSIONS = ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys")
 
 
 @dataclass(frozen=True)
@@ -20,15 +28,91 @@ class Found:
             metadata, exclusions and templates; new in every lookup, so that callers may change them.
         stale: ids of the children whose text is gone from their document. A child that is in neither (its parent
             changed, but its own text still stands; or nothing is known) is still good by itself.
+        outdated: how many children no longer agree with their document: stale or kept by ``stale="child"``, or their
+            own text stands and their parent's does not.
+
+    Example:
+        >>> Found() | Found(stale=frozenset({"c"}), outdated=1)
+        Found(parents={}, stale=frozenset({'c'}), outdated=1)
     """
 
     parents: Mapping[str, TextNode] = field(default_factory=dict)
     stale: frozenset[str] = frozenset()
+    outdated: int = 0
+
+    def __or__(self, other: Found) -> Found:
+        return Found({**other.parents, **self.parents}, self.stale | other.stale, self.outdated + other.outdated)
 
 
+@runtime_checkable
 class ParentLookup(Protocol):
     """Finds the parents of children: one fetch for all of them, only what is needed."""
 
     def plan(self, children: Sequence[BaseNode]) -> Plan[Found]:
         """The search, as a plan: `core.plan.run` and `core.plan.arun` carry it out."""
         ...
+
+
+class Lookup:
+    """A `ParentLookup` that can be called: sync and async, one plan."""
+
+    def plan(self, children: Sequence[BaseNode]) -> Plan[Found]:
+        """The search, as a plan."""
+        raise NotImplementedError
+
+    def find(self, children: Sequence[BaseNode]) -> Found:
+        """The parents of these children; nodes without parent information are passed over."""
+        return run(self.plan(children))
+
+    async def afind(self, children: Sequence[BaseNode]) -> Found:
+        """`find`, awaited; the event loop stays free."""
+        return await arun(self.plan(children))
+
+
+class Child(NamedTuple):
+    """A node that knows its document and its parent."""
+
+    node: BaseNode
+    document_id: str
+    parent: ParentRef
+
+
+def children_among(nodes: Iterable[BaseNode]) -> list[Child]:
+    """The nodes that know their document and their parent, in order."""
+    parents = ((node, node.ref_doc_id, ParentRef.from_metadata(node.metadata)) for node in nodes)
+    return [Child(node, document, parent) for node, document, parent in parents if document and parent]
+
+
+def one_of_each(children: Iterable[Child]) -> dict[ParentRef, Child]:
+    """Each parent once, with the first child that names it."""
+    first: dict[ParentRef, Child] = {}
+    for child in children:
+        first.setdefault(child.parent, child)
+    return first
+
+
+def make_parent(child: Child, text: str, like: BaseNode, metadata: Mapping[str, Any] | None = None) -> TextNode:
+    """The parent as a new node.
+
+    Args:
+        child: says which document it comes from, its id and its range.
+        text: its text.
+        like: whose exclusions and templates it takes.
+        metadata: its own, which then says nothing of a parent; by default that of ``like``.
+    """
+    source = child.node.source_node
+    slim = source and RelatedNodeInfo(node_id=source.node_id, node_type=source.node_type, hash=source.hash)
+    return TextNode(
+        id_=child.parent.parent_id,
+        text=text,
+        start_char_idx=child.parent.span.start,
+        end_char_idx=child.parent.span.end,
+        metadata=deepcopy(dict(like.metadata if metadata is None else metadata)),
+        relationships={NodeRelationship.SOURCE: slim} if slim else {},
+        **{name: getattr(like, name) for name in _TEMPLATES if hasattr(like, name)},
+        **{name: _without_parent_keys(getattr(like, name), metadata) for name in _EXCLUSIONS},
+    )
+
+
+def _without_parent_keys(excluded: Sequence[str], metadata: Mapping[str, Any] | None) -> list[str]:
+    return [key for key in excluded if metadata is None or key not in PARENT_KEYS]

@@ -2,18 +2,27 @@
 
 LlamaIndex's own interface can neither say how many rows a store takes at once nor which rows it holds. Both decide
 whether an ingestion can be trusted, so they stand here, one entry per store. A store without an entry works too: it
-gets small batches, and nobody can check what it holds.
+gets small batches, and nobody can check what it holds. Rows are read by LlamaIndex's own `get_nodes`, where it works.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
-from llama_index.core.vector_stores.types import BasePydanticVectorStore
+from llama_index.core.vector_stores.types import (
+    BasePydanticVectorStore,
+    FilterOperator,
+    MetadataFilter,
+    MetadataFilters,
+)
+
+from llama_index_chunking_plus.core.plan import Call, overrides
 
 DEFAULT_BATCH_SIZE = 1_000
+MAX_ASKED = 1_000  # ids or values in one question to a store: far below every limit known, far above one query's need
 _PAGE = 5_000  # rows asked for at once
 _FEW_DOCUMENTS = 16  # up to here one query per document is cheaper than the list of all rows
 
@@ -30,6 +39,8 @@ class StoreFacts:
         owners: the document id of each of the given rows.
         document_row_ids: the ids of one document's rows.
         dimension: the length of its vectors, None if it takes any.
+        ids_with: the ids of the rows whose metadata has one of the values under the key; for a store that keeps no
+            texts, and so has no rows to return.
     """
 
     max_batch_size: Callable[[Any], int]
@@ -37,6 +48,7 @@ class StoreFacts:
     owners: Callable[[Any, Sequence[str]], dict[str, str]]
     document_row_ids: Callable[[Any, str], list[str]]
     dimension: Callable[[Any], int | None]
+    ids_with: Callable[[Any, str, Sequence[str]], list[str]] | None = None
 
 
 def max_batch_size(vector_store: BasePydanticVectorStore) -> int:
@@ -88,6 +100,34 @@ def rows_by_document(
     return rows
 
 
+def returns_rows(vector_store: BasePydanticVectorStore) -> bool:
+    """Whether the store keeps the rows' texts and can be asked for rows."""
+    return vector_store.stores_text and overrides(vector_store, "get_nodes", BasePydanticVectorStore)
+
+
+def finds_ids(vector_store: BasePydanticVectorStore) -> bool:
+    """Whether a store that keeps no texts can at least tell the ids of rows by their metadata."""
+    facts = _facts(vector_store)
+    return facts is not None and facts.ids_with is not None
+
+
+def rows_by_id(vector_store: BasePydanticVectorStore, row_ids: Sequence[str]) -> Call:
+    """Asks for these rows, in any order; unknown ids are left out. At least one id, none twice, at most `MAX_ASKED`."""
+    return _get_nodes(vector_store, node_ids=list(row_ids))
+
+
+def rows_with(vector_store: BasePydanticVectorStore, key: str, values: Sequence[str]) -> Call:
+    """Asks for the rows whose metadata has one of the values under the key: at least one, at most `MAX_ASKED`."""
+    one_of = MetadataFilter(key=key, operator=FilterOperator.IN, value=list(values))
+    return _get_nodes(vector_store, node_ids=None, filters=MetadataFilters(filters=[one_of]))
+
+
+def ids_with(vector_store: BasePydanticVectorStore, key: str, values: Sequence[str]) -> list[str]:
+    """The ids of the rows whose metadata has one of the values under the key; only where `finds_ids`."""
+    facts = _facts(vector_store)
+    return facts.ids_with(vector_store, key, values) if facts and facts.ids_with else []
+
+
 def delete_rows(vector_store: BasePydanticVectorStore, row_ids: Sequence[str]) -> None:
     """Delete these rows, in batches that the store takes."""
     for page in pages(row_ids, max_batch_size(vector_store)):
@@ -107,6 +147,13 @@ def pages(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     """The items in order, at most ``size`` at a time."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
+
+
+def _get_nodes(vector_store: BasePydanticVectorStore, **question: Any) -> Call:
+    own = overrides(vector_store, "aget_nodes", BasePydanticVectorStore)  # the default blocks the event loop
+    return Call(
+        partial(vector_store.get_nodes, **question), partial(vector_store.aget_nodes, **question) if own else None
+    )
 
 
 def _owners_of_all(
@@ -162,6 +209,11 @@ def _simple_document_row_ids(store: Any, document_id: str) -> list[str]:
     return [row_id for row_id, owner in store.data.text_id_to_ref_doc_id.items() if owner == document_id]
 
 
+def _simple_ids_with(store: Any, key: str, values: Sequence[str]) -> list[str]:
+    wanted = set(values)
+    return [row_id for row_id, metadata in list(store.data.metadata_dict.items()) if metadata.get(key) in wanted]
+
+
 _FACTS: dict[str, StoreFacts] = {
     "ChromaVectorStore": StoreFacts(
         max_batch_size=_chroma_max_batch_size,
@@ -176,6 +228,7 @@ _FACTS: dict[str, StoreFacts] = {
         owners=_simple_owners,
         document_row_ids=_simple_document_row_ids,
         dimension=lambda _: None,
+        ids_with=_simple_ids_with,
     ),
 }
 

@@ -1,0 +1,299 @@
+"""From hits to what is returned: pure functions on small records.
+
+    hits -> by_parent, hit_share                  which parents were hit, how well, and how much of them
+    passages -> best_first, fill_budget           which are returned
+             -> merge_touching, drop_repeats      none of them says twice what another says
+             -> by_document                       in the order of reading
+
+A score is a number or None. Higher is better, 0.0 and negative scores are scores like others, and None means that
+nobody judged: it ranks below every number and never changes one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Literal, NamedTuple, Protocol, TypeVar
+
+from llama_index_chunking_plus.core.spans import Span
+
+Aggregate = Literal["max", "mean", "sum", "count"]
+Score = float | None
+
+_RAISE_PER_DOUBLING = 0.1  # of the best score, where children are counted
+
+
+class Scored(Protocol):
+    """Whatever has a score."""
+
+    @property
+    def score(self) -> Score:
+        """Higher is better; None: not judged."""
+        ...
+
+
+S = TypeVar("S", bound=Scored)
+T = TypeVar("T")
+
+
+class Hit(NamedTuple):
+    """One retrieved node.
+
+    Args:
+        rank: its position in the order of arrival.
+        span: its range in the document, where that is known.
+    """
+
+    node_id: str
+    score: Score
+    rank: int
+    parent_id: str | None = None
+    span: Span | None = None
+
+
+class ParentHits(NamedTuple):
+    """A parent, its hit children (each once, best first) and the score that they give it."""
+
+    parent_id: str
+    hits: tuple[Hit, ...]
+    score: Score
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A text that may be returned.
+
+    Args:
+        parts: what it is made of, as positions in the order of arrival; its own first.
+        doc_id: its document; None if unknown.
+        start: where ``text`` begins in the document; None if unknown.
+        fixed: it is returned as it is, never joined to another.
+    """
+
+    text: str
+    score: Score
+    parts: tuple[int, ...]
+    doc_id: Hashable = None
+    start: int | None = None
+    fixed: bool = False
+
+    @property
+    def span(self) -> Span | None:
+        """Its range in the document; None if document or start are unknown."""
+        if self.doc_id is None or self.start is None:
+            return None
+        return Span(self.start, self.start + len(self.text))
+
+    @property
+    def rank(self) -> int:
+        """The position of its first part in the order of arrival."""
+        return min(self.parts)
+
+    def distance(self, other: Passage) -> int:
+        """How many characters after this passage the other one begins; both have a range."""
+        return (other.start or 0) - (self.start or 0)
+
+
+def best_first(items: Iterable[S]) -> list[S]:
+    """Highest score first; equal scores in the order given, None last."""
+    return sorted(items, key=lambda item: (item.score is None, -(item.score or 0.0)))
+
+
+def best_score(items: Iterable[Scored]) -> Score:
+    """The highest score; None if nothing is scored."""
+    return aggregate((item.score for item in items), "max")
+
+
+def aggregate(scores: Iterable[Score], how: Aggregate) -> Score:
+    """One score for a parent from those of its children; None if none of them has one.
+
+    Args:
+        scores: one for each child; None is left out.
+        how: "max", "mean" or "sum" of the scores; "count" is the highest, raised by a tenth of its magnitude for each
+            doubling of the number of scored children.
+
+    Example:
+        >>> aggregate([0.5, None, 1.0], "mean"), aggregate([-1.0, -3.0], "count"), aggregate([None], "sum")
+        (0.75, -0.9, None)
+    """
+    known = [score for score in scores if score is not None]
+    return _AGGREGATES[how](known) if known else None
+
+
+def by_parent(hits: Iterable[Hit], how: Aggregate) -> list[ParentHits]:
+    """The parents of the hits that have one, best first; a child hit several times counts once, at its best."""
+    children: defaultdict[str, dict[str, Hit]] = defaultdict(dict)
+    for hit in best_first(hits):
+        if hit.parent_id is not None:
+            children[hit.parent_id].setdefault(hit.node_id, hit)
+    return best_first(
+        ParentHits(parent_id, tuple(siblings.values()), aggregate((hit.score for hit in siblings.values()), how))
+        for parent_id, siblings in children.items()
+    )
+
+
+def hit_share(children: Iterable[Span], parent: Span) -> float:
+    """The share of the parent's characters, 0 to 1, that lie in at least one of the children.
+
+    Example:
+        >>> hit_share([Span(0, 4), Span(2, 5)], Span(0, 10))
+        0.5
+    """
+    covered, cursor = 0, parent.start
+    for start, end in sorted(children):
+        covered += max(0, min(end, parent.end) - max(start, cursor))
+        cursor = max(cursor, end)
+    return covered / (parent.end - parent.start)
+
+
+def merge_touching(passages: Iterable[Passage], fits: Callable[[str], bool] | None = None) -> list[Passage]:
+    """Passages of one document that touch or overlap become one, with the best score; in order of arrival.
+
+    Where the ranges overlap, the texts must agree; else both stay. Passages that have no range become one only if they
+    say the same.
+
+    Args:
+        passages: any number of documents.
+        fits: whether a joined text may be that long. A longer run is cut where some of the passages end, so that the
+            next one begins where the one before it ends.
+    """
+    families: defaultdict[Hashable, list[Passage]] = defaultdict(list)
+    for passage in passages:
+        families[_family(passage)].append(passage)
+    merged = [passage for family in families.values() for passage in _merge_family(family, fits)]
+    return sorted(merged, key=lambda passage: passage.rank)
+
+
+def drop_repeats(passages: Sequence[Passage], max_overlap: float) -> list[Passage]:
+    """The passages, in their order, that say something which the others do not.
+
+    Out goes a passage of which more than ``max_overlap`` stands in better ones. A passage that holds a better one whole
+    takes its place and its score. Ranges count where the texts agree; a passage without a range goes if a better one of
+    its document holds its text.
+
+    Args:
+        passages: any number of documents.
+        max_overlap: the largest share of its characters that a passage may have in common with better ones.
+    """
+    kept: list[Passage] = []
+    for passage in best_first(passages):
+        share = _shown_share(passage, kept)
+        if share < 1 and share <= max_overlap:
+            inside = [other for other in kept if _shown_share(other, [passage]) == 1]
+            kept = [other for other in kept if other not in inside]
+            kept.append(_together(passage.text, passage.start, [passage, *inside]))
+    return sorted(kept, key=lambda passage: passage.rank)
+
+
+def fill_budget(items: Iterable[T], limit: float, total: Callable[[list[T]], float]) -> list[T]:
+    """The items that fit together, taken in order; what does not fit is left out whole. The first is always taken.
+
+    ``total`` gives the size of a selection as one; it is at most ``limit``, but for the first item alone.
+
+    Example:
+        >>> fill_budget([3, 5, 2], 6, sum)
+        [3, 2]
+    """
+    taken: list[T] = []
+    for item in items:
+        if not taken or total([*taken, item]) <= limit:
+            taken.append(item)
+    return taken
+
+
+def by_document(passages: Sequence[Passage]) -> list[Passage]:
+    """The passages in the order of reading, the documents in the order in which they first occur."""
+    first: dict[Hashable, int] = {}
+    placed = []
+    for position, passage in enumerate(passages):
+        document = position if passage.doc_id is None else first.setdefault(passage.doc_id, position)
+        placed.append((document, passage.span is None, passage.start or 0, position))
+    return [passages[position] for *_, position in sorted(placed)]
+
+
+def _count_aware(scores: list[float]) -> float:
+    best = max(scores)
+    return best + abs(best) * _RAISE_PER_DOUBLING * math.log2(len(scores))
+
+
+_AGGREGATES: dict[Aggregate, Callable[[list[float]], float]] = {
+    "max": max,
+    "mean": fmean,
+    "sum": math.fsum,
+    "count": _count_aware,
+}
+
+
+def _family(passage: Passage) -> Hashable:
+    """Equal for passages that may become one."""
+    if passage.fixed:
+        return passage.rank
+    return passage.doc_id, None if passage.span else passage.text
+
+
+def _merge_family(family: list[Passage], fits: Callable[[str], bool] | None) -> list[Passage]:
+    if family[0].span is None:
+        starts = {passage.start for passage in family}
+        return [_together(family[0].text, starts.pop() if len(starts) == 1 else None, family)]
+    in_order = sorted(family, key=lambda passage: (passage.start or 0, -len(passage.text)))
+    return [piece for text, run in _runs(in_order) for piece in _pieces(text, run, fits)]
+
+
+def _runs(in_order: Iterable[Passage]) -> list[tuple[str, list[Passage]]]:
+    """Passages that touch or overlap, and agree, with the text that they have together."""
+    runs: list[tuple[str, list[Passage]]] = []
+    for passage in in_order:
+        if runs:
+            text, run = runs[-1]
+            offset = run[0].distance(passage)
+            overlap = text[offset:]
+            if offset <= len(text) and (passage.text.startswith(overlap) or overlap.startswith(passage.text)):
+                runs[-1] = (text + passage.text[len(overlap) :], [*run, passage])
+                continue
+        runs.append((passage.text, [passage]))
+    return runs
+
+
+def _pieces(text: str, run: list[Passage], fits: Callable[[str], bool] | None) -> list[Passage]:
+    """The run as one, or cut at ends of its passages into pieces that fit; each belongs where it ends."""
+    if fits is None or fits(text):
+        return [_together(text, run[0].start, run)]
+    pieces: list[Passage] = []
+    members: list[Passage] = []
+    begin = reached = 0
+    for end, passage in sorted(((run[0].distance(each) + len(each.text), each) for each in run), key=lambda e: e[0]):
+        if members and end > reached and not fits(text[begin:end]):
+            pieces.append(_together(text[begin:reached], (run[0].start or 0) + begin, members))
+            begin, members = reached, []
+        members.append(passage)
+        reached = end
+    return [*pieces, _together(text[begin:reached], (run[0].start or 0) + begin, members)]
+
+
+def _together(text: str, start: int | None, passages: Sequence[Passage]) -> Passage:
+    parts = tuple(dict.fromkeys(part for passage in passages for part in passage.parts))
+    return replace(passages[0], text=text, start=start, score=best_score(passages), parts=parts)
+
+
+def _shown_share(passage: Passage, others: Iterable[Passage]) -> float:
+    """The share of the passage, 0 to 1, that others of its document say too."""
+    siblings = [other for other in others if other.doc_id == passage.doc_id]
+    if not passage.text:  # an image, say
+        return 0.0
+    if passage.span is None:
+        return float(any(passage.text in other.text for other in siblings))
+    return hit_share([shared for other in siblings if (shared := _shared(passage, other))], passage.span)
+
+
+def _shared(passage: Passage, other: Passage) -> Span | None:
+    """The range at which both say the same; None if there is none."""
+    if passage.span is None or other.span is None:
+        return passage.span if passage.text in other.text else None
+    shared = Span(max(passage.span.start, other.span.start), min(passage.span.end, other.span.end))
+    if shared.start >= shared.end:
+        return None
+    texts = [shared.shift(-each.span.start).of(each.text) for each in (passage, other) if each.span]
+    return shared if texts[0] == texts[1] else None

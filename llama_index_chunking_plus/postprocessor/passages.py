@@ -1,0 +1,205 @@
+"""From candidates to returned nodes: one choice, one merge, one way to build a node, for all that replace hits."""
+
+from __future__ import annotations
+
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+from llama_index.core.bridge.pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import BaseNode, MetadataMode, NodeRelationship, NodeWithScore, QueryBundle, TextNode
+
+from llama_index_chunking_plus.core.plan import Plan, arun, run
+from llama_index_chunking_plus.core.ranking import Hit, Passage, best_first, by_document, fill_budget, merge_touching
+from llama_index_chunking_plus.core.spans import Span
+from llama_index_chunking_plus.node_parser.tokenizers import (
+    Tokenizer,
+    check_tokenizer,
+    portable_tokenizer,
+    resolve_sizer,
+    tokenizer_specification,
+)
+
+HITS_KEY = "child_hits"  # metadata of a returned passage: the hits that it stands for, best first
+
+_ID_NAMESPACE = uuid.UUID("0b6b1c1e-5d0e-5d6f-8a55-3f4d1a6f7c20")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A node that may be returned, and the hits that speak for it.
+
+    Args:
+        node: gives id, metadata, exclusions and templates; never changed.
+        text: what is returned of it.
+        start: where ``text`` begins in the document, if known.
+        given: the input, where it is to be returned as it is.
+    """
+
+    node: BaseNode
+    text: str
+    start: int | None
+    score: float | None
+    hits: tuple[Hit, ...] = ()
+    given: NodeWithScore | None = None
+
+    @classmethod
+    def unchanged(cls, given: NodeWithScore) -> Candidate:
+        """A node that is returned as it came."""
+        span = span_of(given.node)
+        return cls(given.node, text_of(given.node), span and span.start, given.score, (), given)
+
+
+class PassagePostprocessor(BaseNodePostprocessor, ABC):
+    """Base of the postprocessors that return passages in place of hits: sync and async, one plan.
+
+    Args:
+        max_tokens: how many tokens the returned texts may have together; what does not fit is left out whole, but the
+            best passage is always returned. Metadata that a template adds is not counted.
+        tokenizer: counts tokens; None is LlamaIndex's global tokenizer. A callable from text to token ids or to a
+            number, "tiktoken:<encoding>" or "import:<module>:<name>".
+        order: "score", best first (equal scores in order of arrival, unscored ones last); or "document", the order of
+            reading, the document with the best passage first.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    max_tokens: int | None = Field(default=None, ge=1, frozen=True, description="Tokens of all texts together.")
+    tokenizer: Tokenizer = Field(default=None, frozen=True, description="Counts tokens; None: LlamaIndex's global one.")
+    order: Literal["score", "document"] = Field(default="score", frozen=True, description="Order of the passages.")
+
+    @abstractmethod
+    def plan(self, nodes: Sequence[NodeWithScore]) -> Plan[list[NodeWithScore]]:
+        """What is returned for these nodes; yields a request wherever a store must answer."""
+
+    @field_validator("tokenizer", mode="before")
+    @classmethod
+    def _check_tokenizer(cls, value: Any) -> Any:
+        return check_tokenizer(value)
+
+    @field_serializer("tokenizer")
+    def _dump_tokenizer(self, value: Tokenizer) -> str:
+        return tokenizer_specification(value)
+
+    def __getstate__(self) -> dict[Any, Any]:
+        """A state of copies: LlamaIndex's own components drop what cannot be pickled from the live object."""
+        state = BaseModel.__getstate__(self)
+        fields = {name: value for name, value in state["__dict__"].items() if name != "callback_manager"}
+        return {**state, "__dict__": {**fields, "tokenizer": portable_tokenizer(self.tokenizer)}}
+
+    def __setstate__(self, state: dict[Any, Any]) -> None:
+        fields = {"callback_manager": CallbackManager([]), **state["__dict__"]}
+        BaseModel.__setstate__(self, {**state, "__dict__": fields})
+
+    def _postprocess_nodes(
+        self,
+        nodes: list[NodeWithScore],
+        query_bundle: QueryBundle | None = None,  # noqa: ARG002  scores say what the query had to say
+    ) -> list[NodeWithScore]:
+        return run(self.plan(nodes))
+
+    async def _apostprocess_nodes(
+        self,
+        nodes: list[NodeWithScore],
+        query_bundle: QueryBundle | None = None,  # noqa: ARG002  scores say what the query had to say
+    ) -> list[NodeWithScore]:
+        return await arun(self.plan(nodes))
+
+    def _size(self, text: str) -> int:
+        return resolve_sizer("tokens", self.tokenizer).size(text)
+
+    def _assemble(
+        self, candidates: Sequence[Candidate], merge: bool = True, max_passage: int | None = None
+    ) -> list[NodeWithScore]:
+        """The candidates, given in order of arrival, that fit the budget, merged and in order."""
+        size = cache(self._size)
+        fits = None if max_passage is None else lambda text: size(text) <= max_passage
+
+        def joined(passages: Iterable[Passage]) -> list[Passage]:
+            return merge_touching(passages, fits) if merge else list(passages)
+
+        chosen = best_first(_passage(candidate, position) for position, candidate in enumerate(candidates))
+        if self.max_tokens is not None:
+            chosen = fill_budget(chosen, self.max_tokens, lambda some: sum(size(each.text) for each in joined(some)))
+        passages = best_first(joined(chosen))
+        if self.order == "document":
+            passages = by_document(passages)
+        return [_returned(passage, [candidates[part] for part in passage.parts]) for passage in passages]
+
+
+def text_of(node: BaseNode) -> str:
+    """The node's text, without metadata."""
+    return node.get_content(metadata_mode=MetadataMode.NONE)
+
+
+def span_of(node: BaseNode) -> Span | None:
+    """The node's range in its document; None if it has none, or one that cannot be that of its text."""
+    start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
+    if start is None or end is None or start < 0 or end - start != len(text_of(node)):
+        return None
+    return Span(start, end)
+
+
+def hit_of(scored: NodeWithScore, rank: int, parent_id: str | None = None) -> Hit:
+    """The record of the node that was retrieved at this position."""
+    return Hit(scored.node_id, scored.score, rank, parent_id, span_of(scored.node))
+
+
+def exclude(node: BaseNode, keys: Iterable[str]) -> None:
+    """Hide metadata from embedding model and language model, without touching lists that other nodes share."""
+    for name in ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys"):
+        setattr(node, name, list(dict.fromkeys([*getattr(node, name), *keys])))
+
+
+def _document_version(node: BaseNode) -> Hashable:
+    """Equal for nodes of one version of one document; None if the node does not say."""
+    source = node.source_node
+    return None if source is None else (source.node_id, source.hash)
+
+
+def _passage(candidate: Candidate, position: int) -> Passage:
+    return Passage(
+        text=candidate.text,
+        score=candidate.score,
+        parts=(position,),
+        doc_id=_document_version(candidate.node),
+        start=candidate.start,
+        fixed=candidate.given is not None,
+    )
+
+
+def _returned(passage: Passage, parts: Sequence[Candidate]) -> NodeWithScore:
+    """The passage as a new node, made after its best part; what it was made of stays as it is."""
+    best = best_first(parts)[0]
+    if best.given is not None:
+        return best.given
+    hits = {hit.node_id: hit for hit in reversed(best_first(hit for part in parts for hit in part.hits))}
+    told = _told(best_first(hits.values()))
+    node = best.node.model_copy(update={"embedding": None, "metadata": {**best.node.metadata, HITS_KEY: told}})
+    part_ids = sorted({part.node.node_id for part in parts})
+    if len(part_ids) > 1 or passage.text != text_of(best.node):
+        _say(node, passage)
+    if len(part_ids) > 1:
+        node.id_ = str(uuid.uuid5(_ID_NAMESPACE, f"{passage.start}{part_ids}"))
+    exclude(node, [HITS_KEY])
+    return NodeWithScore(node=node, score=passage.score)
+
+
+def _say(node: BaseNode, passage: Passage) -> None:
+    """Give a new node the text and the range of the passage; of its relationships only SOURCE still holds."""
+    node.set_content(passage.text)
+    if isinstance(node, TextNode):
+        start = passage.start
+        node.start_char_idx, node.end_char_idx = start, None if start is None else start + len(passage.text)
+    node.relationships = {key: value for key, value in node.relationships.items() if key == NodeRelationship.SOURCE}
+
+
+def _told(hits: Iterable[Hit]) -> list[dict[str, Any]]:
+    """The hits as metadata that JSON can hold."""
+    spans = ((hit, hit.span or (None, None)) for hit in hits)
+    return [{"node_id": hit.node_id, "score": hit.score, "start": start, "end": end} for hit, (start, end) in spans]

@@ -1,0 +1,151 @@
+"""Sentences in, their windows out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from llama_index.core.bridge.pydantic import Field
+from llama_index.core.schema import BaseNode, NodeWithScore
+from llama_index.core.storage.docstore.types import BaseDocumentStore
+
+from llama_index_chunking_plus.core.parents import WINDOW_KEYS, text_hash
+from llama_index_chunking_plus.core.plan import Call, Plan
+from llama_index_chunking_plus.core.spans import Span
+from llama_index_chunking_plus.errors import ChunkingPlusWarning
+from llama_index_chunking_plus.postprocessor.passages import (
+    HITS_KEY,
+    Candidate,
+    PassagePostprocessor,
+    exclude,
+    hit_of,
+    span_of,
+    text_of,
+)
+
+
+class SentenceWindowPostprocessor(PassagePostprocessor):
+    """Returns windows in the place of sentences; windows of one document that touch or overlap become one passage.
+
+    A passage is a new node with the exact range, where that is known, and the best score. Its metadata has the sentence
+    of its best hit under ``original_text`` and all hits under ``child_hits``; no model is shown either. Windows joined
+    with spaces, as LlamaIndex's ``SentenceWindowNodeParser`` makes them, stand nowhere in the document: they have no
+    range, and become one only if they are equal. A hit without a window, or whose document is missing, is returned
+    itself; one whose sentence is gone from its document is dropped; one warning for all of them.
+
+    Args:
+        docstore: holds the documents, for windows that were stored as ranges (``store="span"``).
+        max_tokens_per_passage: how many tokens a passage may have. What is longer becomes several passages, side by
+            side; a single window that is longer gives way to its sentence.
+        window_metadata_key: where the window's text is found.
+        original_text_metadata_key: where the sentence stays.
+        max_tokens, tokenizer, order: see `PassagePostprocessor`.
+
+    Raises:
+        ValueError: an option is out of its range, or ``docstore`` is no docstore.
+
+    Example:
+        >>> from llama_index.core.schema import TextNode
+        >>> window = {"window": "今天下雨。我们不去了。明天再说。", "original_text": "我们不去了。"}
+        >>> sentence = TextNode(text="我们不去了。", start_char_idx=5, end_char_idx=11, metadata=window)
+        >>> passage = SentenceWindowPostprocessor().postprocess_nodes([NodeWithScore(node=sentence, score=0.9)])[0].node
+        >>> passage.text, passage.start_char_idx, passage.metadata["original_text"]
+        ('今天下雨。我们不去了。明天再说。', 0, '我们不去了。')
+    """
+
+    docstore: BaseDocumentStore | None = Field(
+        default=None, exclude=True, frozen=True, description="Holds the documents of windows stored as ranges."
+    )
+    max_tokens_per_passage: int | None = Field(default=None, ge=1, frozen=True, description="Tokens of one passage.")
+    window_metadata_key: str = Field(default="window", frozen=True, description="Where the window's text is found.")
+    original_text_metadata_key: str = Field(
+        default="original_text", frozen=True, description="Where the sentence stays."
+    )
+
+    @classmethod
+    def class_name(cls) -> str:
+        """The name under which the postprocessor is serialised."""
+        return "ChunkingPlusSentenceWindowPostprocessor"
+
+    def plan(self, nodes: Sequence[NodeWithScore]) -> Plan[list[NodeWithScore]]:
+        """What is returned for these nodes: one fetch of documents, if windows were stored as ranges."""
+        owners = dict.fromkeys(
+            each.node.ref_doc_id for each in nodes if _window_span(each.node) and not self._has(each)
+        )
+        documents: Mapping[str, BaseNode] = {}
+        if self.docstore is not None and owners:
+            documents = yield Call(partial(_fetch, self.docstore, [owner for owner in owners if owner]))
+        candidates = [self._candidate(scored, rank, documents) for rank, scored in enumerate(nodes)]
+        found = [each for each in candidates if each is not None]
+        self._warn_about(len(nodes), [each.node for each in found if each.given], gone=len(nodes) - len(found))
+        return self._assemble(found, max_passage=self.max_tokens_per_passage)
+
+    def _warn_about(self, n_hits: int, unchanged: Sequence[BaseNode], gone: int) -> None:
+        alone = sum(HITS_KEY not in node.metadata for node in unchanged)  # the others were expanded before
+        if alone or gone:
+            warnings.warn(
+                f"{alone} of {n_hits} hits are returned without a window: their metadata has no "
+                f"{self.window_metadata_key!r}, or names a range of a document that the docstore does not have, or not "
+                f"as it was. {gone} are dropped: their sentence is gone from the document. Parse with "
+                "ChineseSentenceWindowNodeParser, pass docstore=..., or run sync_documents.",
+                ChunkingPlusWarning,
+                stacklevel=2,
+            )
+
+    def _has(self, scored: NodeWithScore) -> bool:
+        return isinstance(scored.node.metadata.get(self.window_metadata_key), str)
+
+    def _candidate(self, scored: NodeWithScore, rank: int, documents: Mapping[str, BaseNode]) -> Candidate | None:
+        """The hit in its window; itself if there is none; None if its document says that it is stale."""
+        node = scored.node
+        if self._has(scored):
+            window = str(node.metadata[self.window_metadata_key])
+            return self._in_window(scored, rank, window, _start_in_document(node, window))
+        span, document = _window_span(node), documents.get(node.ref_doc_id or "")
+        if span is None or document is None:
+            return Candidate.unchanged(scored)
+        text = text_of(document)
+        if text_hash(span.of(text)) == node.metadata.get(WINDOW_KEYS[2]):
+            return self._in_window(scored, rank, span.of(text), span.start)
+        own = span_of(node)
+        return Candidate.unchanged(scored) if own and own.of(text) == text_of(node) else None
+
+    def _in_window(self, scored: NodeWithScore, rank: int, window: str, start: int | None) -> Candidate:
+        sentence = text_of(scored.node)
+        if self.max_tokens_per_passage is not None and self._size(window) > self.max_tokens_per_passage:
+            own = span_of(scored.node)
+            window, start = sentence, own and own.start
+        dropped = {self.window_metadata_key, *WINDOW_KEYS}
+        kept = {key: value for key, value in scored.node.metadata.items() if key not in dropped}
+        node = scored.node.model_copy(update={"metadata": {self.original_text_metadata_key: sentence, **kept}})
+        exclude(node, [self.original_text_metadata_key])
+        return Candidate(node, window, start, scored.score, (hit_of(scored, rank),))
+
+
+def _window_span(node: BaseNode) -> Span | None:
+    """The range of the window, as ``store="span"`` keeps it."""
+    start, end = (node.metadata.get(key) for key in WINDOW_KEYS[:2])
+    return Span(start, end) if isinstance(start, int) and isinstance(end, int) and 0 <= start < end else None
+
+
+def _start_in_document(node: BaseNode, window: str) -> int | None:
+    """Where a window stored as text begins; None if that is not sure.
+
+    It is sure if the sentence occurs in the window once, and something next to it shows that the window was not put
+    together with spaces.
+    """
+    said, own, sentence = _window_span(node), span_of(node), text_of(node)
+    if said is not None and said.end - said.start == len(window):
+        return said.start
+    if own is None or not sentence or window.find(sentence) != window.rfind(sentence):
+        return None
+    before, found, after = window.partition(sentence)
+    joined = (not before or before.endswith(" ")) and (not after or after.startswith(" "))
+    start = own.start - len(before)
+    return start if found and start >= 0 and (window == sentence or not joined) else None
+
+
+def _fetch(docstore: BaseDocumentStore, document_ids: list[str]) -> dict[str, Any]:
+    return {node.node_id: node for node in docstore.get_nodes(document_ids, raise_error=False)}
