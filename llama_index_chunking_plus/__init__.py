@@ -21,10 +21,18 @@ if TYPE_CHECKING:
         InputFileError,
         MissingExtraError,
         OptionError,
+        StaleChildError,
         StoreBusyError,
         StoreMismatchError,
     )
-    from llama_index_chunking_plus.ingestion import SyncReport, async_sync_documents, sync_documents
+    from llama_index_chunking_plus.ingestion import (
+        DeleteReport,
+        SyncReport,
+        async_delete_document,
+        async_sync_documents,
+        delete_document,
+        sync_documents,
+    )
     from llama_index_chunking_plus.node_parser import (
         ChineseSentenceWindowNodeParser,
         HybridNodeParser,
@@ -33,6 +41,13 @@ if TYPE_CHECKING:
         SmallToBigNodeParser,
         SpanNodeParser,
     )
+    from llama_index_chunking_plus.postprocessor import (
+        ParentExpansionPostprocessor,
+        SentenceWindowPostprocessor,
+        SpanDedupPostprocessor,
+    )
+    from llama_index_chunking_plus.retrievers import SmallToBigRetriever
+    from llama_index_chunking_plus.storage import ParentLookup, SiblingLookup, SourceSliceLookup, StoredParentLookup
 
 try:
     __version__ = version("llama-index-chunking-plus")
@@ -50,10 +65,18 @@ _HOMES = {
         "InputFileError",
         "MissingExtraError",
         "OptionError",
+        "StaleChildError",
         "StoreBusyError",
         "StoreMismatchError",
     ),
-    "ingestion": ("SyncReport", "async_sync_documents", "sync_documents"),
+    "ingestion": (
+        "DeleteReport",
+        "SyncReport",
+        "async_delete_document",
+        "async_sync_documents",
+        "delete_document",
+        "sync_documents",
+    ),
     "node_parser": (
         "ChineseSentenceWindowNodeParser",
         "HybridNodeParser",
@@ -62,6 +85,9 @@ _HOMES = {
         "SmallToBigNodeParser",
         "SpanNodeParser",
     ),
+    "postprocessor": ("ParentExpansionPostprocessor", "SentenceWindowPostprocessor", "SpanDedupPostprocessor"),
+    "retrievers": ("SmallToBigRetriever",),
+    "storage": ("ParentLookup", "SiblingLookup", "SourceSliceLookup", "StoredParentLookup"),
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -70,22 +96,34 @@ __all__ = [
     "ChineseSentenceWindowNodeParser",
     "ChunkingPlusError",
     "ChunkingPlusWarning",
+    "DeleteReport",
     "EmbeddingError",
     "HybridNodeParser",
     "InputFileError",
     "MissingExtraError",
     "OfflineEmbedding",
     "OptionError",
+    "ParentExpansionPostprocessor",
+    "ParentLookup",
     "SemanticNodeParser",
+    "SentenceWindowPostprocessor",
+    "SiblingLookup",
     "SlidingWindowNodeParser",
     "SmallToBigNodeParser",
+    "SmallToBigRetriever",
+    "SourceSliceLookup",
     "Span",
+    "SpanDedupPostprocessor",
     "SpanNodeParser",
+    "StaleChildError",
     "StoreBusyError",
     "StoreMismatchError",
+    "StoredParentLookup",
     "SyncReport",
+    "async_delete_document",
     "async_sync_documents",
     "chinese_sentence_tokenizer",
+    "delete_document",
     "sync_documents",
 ]
 

@@ -1,7 +1,8 @@
 """What this package raises.
 
 ChunkingPlusError
-├── OptionError (ValueError)          a wrong option: value, limit and remedy
+├── OptionError (ValueError)          a wrong option: value, limit and remedy; pydantic wraps those of node parsers
+│                                     into its own ValidationError, a ValueError as well
 ├── MissingExtraError (ImportError)   an optional dependency is absent: the exact pip line
 ├── EmbeddingError (RuntimeError)     the embedding model failed or answered nonsense
 ├── StoreMismatchError (ValueError)   a store was made with another parser or model

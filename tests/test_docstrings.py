@@ -25,8 +25,11 @@ def test_every_public_class_has_an_example() -> None:
     for name in package.__all__:
         value = getattr(package, name)
         if not (isinstance(value, type) and issubclass(value, (Exception, Warning))) and name not in {
+            "DeleteReport",
+            "ParentLookup",
             "SpanNodeParser",
             "SyncReport",
+            "async_delete_document",
             "async_sync_documents",
         }:
             assert ">>>" in value.__doc__, name

@@ -17,7 +17,7 @@ from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import BaseNode, ImageNode, NodeRelationship, ObjectType, RelatedNodeInfo, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import SimpleVectorStore
-from llama_index.core.vector_stores.types import BasePydanticVectorStore
+from llama_index.core.vector_stores.types import BasePydanticVectorStore, VectorStoreQuery
 
 from llama_index_chunking_plus.core.parents import PARENT_KEYS, ParentRef, text_hash
 from llama_index_chunking_plus.core.plan import run
@@ -180,7 +180,7 @@ def test_it_is_a_lookup_and_a_frozen_value(lookup):
 )
 def test_nodes_without_parent_information_pass_by_and_ask_no_store(lookup, nodes, monkeypatch):
     monkeypatch.setattr(SimpleDocumentStore, "get_nodes", None)
-    monkeypatch.setattr(ChromaVectorStore, "get_nodes", None)
+    monkeypatch.setattr(ChromaVectorStore, "_get", None)
     assert lookup.find(nodes) == Found()
 
 
@@ -243,7 +243,7 @@ class Counted:
 
 
 def test_one_fetch_for_all(lookup, monkeypatch):
-    counted = Counted(monkeypatch, (SimpleDocumentStore, "get_nodes"), (ChromaVectorStore, "get_nodes"))
+    counted = Counted(monkeypatch, (SimpleDocumentStore, "get_nodes"), (ChromaVectorStore, "_get"))
     lookup.find(CHILDREN)
     assert len(counted.calls) == 1
 
@@ -262,7 +262,7 @@ def test_only_the_documents_that_are_needed_each_once(monkeypatch):
 def test_large_questions_are_asked_in_pages(chroma, make, monkeypatch):
     monkeypatch.setattr(rows_module, "MAX_ASKED", 3)
     lookup = make(chroma)
-    counted = Counted(monkeypatch, (ChromaVectorStore, "get_nodes"))
+    counted = Counted(monkeypatch, (ChromaVectorStore, "_get"))
     assert texts(lookup.find(CHILDREN)) == TEXTS
     assert len(counted.calls) == -(-len(TEXTS) // 3)
 
@@ -275,8 +275,8 @@ async def test_a_slow_store_leaves_the_event_loop_free(lookup, monkeypatch):
 
         return slowly
 
-    for owner in (SimpleDocumentStore, ChromaVectorStore):
-        monkeypatch.setattr(owner, "get_nodes", slow(owner.get_nodes))
+    monkeypatch.setattr(SimpleDocumentStore, "get_nodes", slow(SimpleDocumentStore.get_nodes))
+    monkeypatch.setattr(ChromaVectorStore, "_get", slow(ChromaVectorStore._get))
     work = asyncio.ensure_future(lookup.afind(CHILDREN))
     beats = 0
     while not work.done():
@@ -484,9 +484,9 @@ class Unsearchable(SimpleVectorStore):
 class OwnAsync(ChromaVectorStore):
     """Has an async form of its own."""
 
-    async def aget_nodes(self, *args: Any, **kwargs: Any) -> list[BaseNode]:
+    async def aget_nodes(self, node_ids: Any = None, filters: Any = None) -> list[BaseNode]:  # noqa: ARG002  core's names
         assert threading.current_thread() is threading.main_thread()
-        return await asyncio.to_thread(super().get_nodes, *args, **kwargs)
+        return self.query(VectorStoreQuery(filters=filters, similarity_top_k=100)).nodes
 
 
 async def test_an_async_form_of_the_stores_own_is_used(client):

@@ -39,11 +39,12 @@ from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.storage.kvstore import SimpleKVStore
 from llama_index.core.vector_stores import SimpleVectorStore
 
+from llama_index_chunking_plus import SlidingWindowNodeParser
 from llama_index_chunking_plus.errors import OptionError, StoreBusyError, StoreMismatchError
-from llama_index_chunking_plus.ingestion import SyncReport, async_sync_documents, load_docstore, sync_documents
+from llama_index_chunking_plus.ingestion import SyncReport, async_sync_documents, load_docstore, steps, sync_documents
 from llama_index_chunking_plus.ingestion.fingerprint import fingerprint_transformations, hash_document
 from llama_index_chunking_plus.ingestion.ledger import Ledger, exclusive
-from llama_index_chunking_plus.storage import can_list, max_batch_size, rows_by_document
+from llama_index_chunking_plus.storage import can_list, max_batch_size, rows_by_document, stores
 
 chromadb = pytest.importorskip("chromadb")
 ChromaVectorStore = pytest.importorskip("llama_index.vector_stores.chroma").ChromaVectorStore
@@ -880,3 +881,92 @@ def test_a_docstore_without_key_value_store_is_refused(simple):
 
     with pytest.raises(OptionError, match="use a KVDocumentStore"):
         sync_documents(FIRST, simple.pipeline(docstore=Foreign()))
+
+
+# -- found by trying to break it ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["chroma", "simple"])
+def test_rows_that_keep_their_ids_are_replaced_in_place(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """New metadata, same text: same ids. A store that fails on the way must not have lost the old rows by then."""
+    store = _new_store(kind, tmp_path)
+    pipeline = IngestionPipeline(
+        transformations=[SlidingWindowNodeParser(), MockEmbedding(embed_dim=4)], vector_store=store
+    )
+    old = [Document(id_=str(i), text=f"第{i}篇文章。" * 5) for i in range(4)]
+    sync_documents(old, pipeline, persist_dir=tmp_path / "docs")
+    before = _row_ids(store)
+    new = [
+        Document(id_=d.id_, text=d.text, metadata={"author": "林"}, excluded_embed_metadata_keys=["author"])
+        for d in old
+    ]
+    with monkeypatch.context() as patch:
+        patch.setattr(steps, "replace_rows", _raise_disk_full)
+        with pytest.raises(RuntimeError, match="disk full"):
+            sync_documents(new, pipeline, persist_dir=tmp_path / "docs")
+    assert _row_ids(store) == before
+    sync_documents(new, pipeline, persist_dir=tmp_path / "docs")
+    assert _row_ids(store) == before
+    if kind == "chroma":
+        assert {node.metadata.get("author") for node in store.get_nodes(node_ids=sorted(before))} == {"林"}
+    assert sync_documents(new, pipeline, persist_dir=tmp_path / "docs").nodes_written == 0
+
+
+@pytest.mark.parametrize("kind", ["chroma", "simple"])
+def test_delete_missing_also_removes_what_no_record_knows(kind: str, tmp_path: Path) -> None:
+    store = _new_store(kind, tmp_path)
+    pipeline = IngestionPipeline(
+        transformations=[SlidingWindowNodeParser(), MockEmbedding(embed_dim=4)], vector_store=store
+    )
+    documents = [Document(id_=str(i), text=f"第{i}篇文章。") for i in range(4)]
+    sync_documents(documents, pipeline, persist_dir=tmp_path / "docs")
+    report = sync_documents(documents[:2], pipeline, persist_dir=tmp_path / "lost", delete_missing=True)
+    assert sorted(report.deleted) == ["2", "3"]
+    assert len(_row_ids(store)) == 2
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"docstore.json": '{"docstore/metadata":{"0":7}}'},
+        {"docstore.json": '{"docstore/ref_doc_info":{"0":7}}'},
+        {"sync.unfinished": '{"collection":1,"documents":[1,null,{}]}'},
+    ],
+    ids=str,
+)
+def test_damaged_files_are_rebuilt(damage: dict[str, str], tmp_path: Path) -> None:
+    store = _new_store("simple", tmp_path)
+    pipeline = IngestionPipeline(
+        transformations=[SlidingWindowNodeParser(), MockEmbedding(embed_dim=4)], vector_store=store
+    )
+    documents = [Document(id_=str(i), text=f"第{i}篇文章。") for i in range(3)]
+    sync_documents(documents, pipeline, persist_dir=tmp_path / "docs")
+    for name, text in damage.items():
+        (tmp_path / "docs" / name).write_text(text, encoding="utf-8")
+    sync_documents(documents, pipeline, persist_dir=tmp_path / "docs")
+    assert len(_row_ids(store)) == 3
+    assert sync_documents(documents, pipeline, persist_dir=tmp_path / "docs").nodes_written == 0
+
+
+def test_a_damaged_lock_is_named(tmp_path: Path) -> None:
+    pipeline = IngestionPipeline(transformations=[SlidingWindowNodeParser()])
+    (tmp_path / "sync.lock").write_text("no lock" * 200, encoding="utf-8")
+    with pytest.raises(StoreBusyError, match=r"sync\.lock' is damaged"):
+        sync_documents([Document(id_="a", text="好。")], pipeline, persist_dir=tmp_path)
+
+
+def _new_store(kind: str, tmp_path: Path):
+    if kind == "simple":
+        return SimpleVectorStore()
+    client = chromadb.PersistentClient(str(tmp_path / "chroma"))
+    return ChromaVectorStore(chroma_collection=client.get_or_create_collection("rows"))
+
+
+def _row_ids(store) -> set[str]:
+    return set(stores._facts(store).row_ids(store))
+
+
+def _raise_disk_full(*_: object) -> None:
+    raise RuntimeError("disk full")

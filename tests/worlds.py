@@ -111,7 +111,7 @@ class World:
         return asyncio.run(lookup.afind(nodes)) if self.place.is_async else lookup.find(nodes)
 
     def rows(self) -> list[BaseNode]:
-        return self.store.get_nodes(None)
+        return self.store.query(VectorStoreQuery(similarity_top_k=10_000)).nodes
 
     def assert_holds(self, documents: Sequence[Document]) -> None:
         """Rows, texts, parents and hits are those of these documents, and there is nothing else."""

@@ -191,6 +191,8 @@ def exclusive(persist_dir: Path | None) -> Iterator[None]:
             lock.execute("BEGIN EXCLUSIVE")  # the portable file lock of the standard library: nothing is ever stored
         except sqlite3.OperationalError as error:
             raise StoreBusyError(f"another sync is writing to {str(persist_dir)!r}; wait until it is done") from error
+        except sqlite3.DatabaseError as error:
+            raise StoreBusyError(f"{str(persist_dir / _LOCK_FILE)!r} is damaged ({error}); delete that file") from error
         yield
     finally:
         lock.close()
@@ -220,7 +222,13 @@ def _read_docstore(path: Path) -> SimpleDocumentStore:
     data: Any = json.loads(path.read_bytes())
     if not isinstance(data, dict) or not all(isinstance(rows, dict) for rows in data.values()):
         raise ValueError("not the JSON of a docstore")
-    return SimpleDocumentStore.from_dict(data)
+    docstore = SimpleDocumentStore.from_dict(data)
+    try:
+        docstore.get_all_document_hashes()
+        docstore.get_all_ref_doc_info()
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"rows of another shape than a docstore's: {error}") from error
+    return docstore
 
 
 def _write_docstore(docstore: BaseDocumentStore, persist_dir: Path) -> None:
@@ -247,4 +255,5 @@ def _read_unfinished(path: Path) -> Iterator[tuple[str, str]]:
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         with suppress(KeyError, TypeError, ValueError):
             entry = json.loads(line)
-            yield from ((entry["collection"], document_id) for document_id in entry["documents"])
+            names = [(entry["collection"], document_id) for document_id in entry["documents"]]
+            yield from ((str(collection), str(document_id)) for collection, document_id in names)

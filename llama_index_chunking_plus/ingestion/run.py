@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -22,8 +22,15 @@ from llama_index_chunking_plus.errors import OptionError
 from llama_index_chunking_plus.ingestion.fingerprint import fingerprint_transformations, hash_document
 from llama_index_chunking_plus.ingestion.ledger import UNFINISHED, Ledger, Record, exclusive, load_docstore
 from llama_index_chunking_plus.ingestion.rows import RowBook
-from llama_index_chunking_plus.ingestion.steps import add_rows, delete_unlisted, transform
-from llama_index_chunking_plus.storage.stores import delete_rows, max_batch_size, pages, rows_by_document
+from llama_index_chunking_plus.ingestion.steps import add_rows, delete_unlisted, put_rows, transform
+from llama_index_chunking_plus.storage.stores import (
+    can_replace,
+    delete_rows,
+    ids_of_documents,
+    max_batch_size,
+    pages,
+    rows_by_document,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -117,9 +124,13 @@ class SyncRun:
         records = self._ledger.open()
         contents = {document.id_: hash_document(document) for document in self.documents}
         missing = [document_id for document_id in records if document_id not in contents] if self.delete_missing else []
-        gone = [*missing, *self.unwanted]
         owners = {row: document_id for document_id, record in records.items() for row in record.rows}
         store = self.pipeline.vector_store
+        if self.delete_missing and store is not None:  # also what no record knows
+            missing += [
+                each for each in ids_of_documents(store, owners) or [] if each not in contents and each not in records
+            ]
+        gone = [*missing, *self.unwanted]
         self._rows = RowBook(store, owners)
         self._found = Survey(
             records=records,
@@ -182,28 +193,34 @@ class SyncRun:
         self._progress(len(batch))
 
     def _swap(self, document_ids: Sequence[str], nodes: Sequence[BaseNode]) -> Steps:
-        """New rows, then away with the old, then new rows under old ids: where the store refuses one, the old stay."""
-        if self._found.held is None:
+        """New rows, then those that replace a row of the same id, then away with the old: a refusal leaves these."""
+        store, held = self.pipeline.vector_store, self._found.held
+        if store is None or held is None:
             yield from self._delete_rows(document_ids)
             yield from self._add(nodes)
             return
-        old = {row_id for document_id in document_ids for row_id in self._found.held[document_id]}
+        old = {row_id for document_id in document_ids for row_id in held[document_id]}
+        same = [node for node in nodes if node.node_id in old]
         yield from self._add([node for node in nodes if node.node_id not in old])
-        yield from self._delete_rows(document_ids)
-        yield from self._add([node for node in nodes if node.node_id in old])
+        if can_replace(store):
+            yield from self._add(same, put_rows)
+            yield from self._delete_rows(document_ids, keep={node.node_id for node in same})
+        else:
+            yield from self._delete_rows(document_ids)
+            yield from self._add(same)
 
-    def _add(self, nodes: Sequence[BaseNode]) -> Steps:
+    def _add(self, nodes: Sequence[BaseNode], put: Callable[..., Call] = add_rows) -> Steps:
         store = self.pipeline.vector_store
         if store is None:
             return
         for page in pages(nodes, max_batch_size(store)):
-            yield add_rows(store, page)
+            yield put(store, page)
             self.nodes_written += len(page)
 
-    def _delete_rows(self, document_ids: Sequence[str]) -> Steps:
+    def _delete_rows(self, document_ids: Sequence[str], keep: Collection[str] = ()) -> Steps:
         store, held = self.pipeline.vector_store, self._found.held
         if store is not None and held is not None:
-            rows = [row for document_id in document_ids for row in held[document_id]]
+            rows = [row for document_id in document_ids for row in held[document_id] if row not in keep]
             yield Call(partial(delete_rows, store, rows))
         elif store is not None:
             for document_id in document_ids:

@@ -10,6 +10,7 @@ from llama_index.core.schema import BaseNode, TransformComponent
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from llama_index_chunking_plus.core.plan import Call, overrides
+from llama_index_chunking_plus.storage.stores import replace_rows
 
 
 def transform(transformation: TransformComponent, nodes: Sequence[BaseNode]) -> Call:
@@ -29,6 +30,11 @@ def add_rows(vector_store: BasePydanticVectorStore, nodes: Sequence[BaseNode]) -
     """Put these nodes into the vector store."""
     own = overrides(vector_store, "async_add", BasePydanticVectorStore)
     return Call(partial(vector_store.add, nodes), partial(vector_store.async_add, nodes) if own else None)
+
+
+def put_rows(vector_store: BasePydanticVectorStore, nodes: Sequence[BaseNode]) -> Call:
+    """Put these nodes into the vector store, in the place of the rows with their ids."""
+    return Call(partial(replace_rows, vector_store, nodes))
 
 
 def delete_unlisted(vector_store: BasePydanticVectorStore, document_id: str) -> Call:

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from llama_index.core.schema import BaseNode
 from llama_index.core.vector_stores.types import (
     BasePydanticVectorStore,
     FilterOperator,
     MetadataFilter,
     MetadataFilters,
+    VectorStoreQuery,
 )
 
 from llama_index_chunking_plus.core.plan import Call, overrides
@@ -24,6 +26,7 @@ from llama_index_chunking_plus.core.plan import Call, overrides
 DEFAULT_BATCH_SIZE = 1_000
 MAX_ASKED = 1_000  # ids or values in one question to a store: far below every limit known, far above one query's need
 _PAGE = 5_000  # rows asked for at once
+_EVERY_ROW = 2**31 - 1
 _FEW_DOCUMENTS = 16  # up to here one query per document is cheaper than the list of all rows
 
 T = TypeVar("T")
@@ -41,6 +44,8 @@ class StoreFacts:
         dimension: the length of its vectors, None if it takes any.
         ids_with: the ids of the rows whose metadata has one of the values under the key; for a store that keeps no
             texts, and so has no rows to return.
+        rows_where: the rows that pass a filter; for a store whose `get_nodes` does not take a filter alone.
+        replace_rows: puts nodes in the place of the rows with their ids, never leaving an id without a row.
     """
 
     max_batch_size: Callable[[Any], int]
@@ -49,6 +54,8 @@ class StoreFacts:
     document_row_ids: Callable[[Any, str], list[str]]
     dimension: Callable[[Any], int | None]
     ids_with: Callable[[Any, str, Sequence[str]], list[str]] | None = None
+    rows_where: Callable[[Any, MetadataFilters], Sequence[BaseNode]] | None = None
+    replace_rows: Callable[[Any, Sequence[BaseNode]], None] | None = None
 
 
 def max_batch_size(vector_store: BasePydanticVectorStore) -> int:
@@ -100,6 +107,30 @@ def rows_by_document(
     return rows
 
 
+def ids_of_documents(
+    vector_store: BasePydanticVectorStore, known_owners: Mapping[str, str] | None = None
+) -> list[str] | None:
+    """The ids of all documents that the store has rows of, each once; None if it cannot list its rows."""
+    facts = _facts(vector_store)
+    if facts is None:
+        return None
+    owners = (owner for _, owner in _owners_of_all(vector_store, facts, known_owners or {}))
+    return [owner for owner in dict.fromkeys(owners) if owner]
+
+
+def can_replace(vector_store: BasePydanticVectorStore) -> bool:
+    """Whether the store takes a new row under the id of an old one, in place of it."""
+    facts = _facts(vector_store)
+    return facts is not None and facts.replace_rows is not None
+
+
+def replace_rows(vector_store: BasePydanticVectorStore, nodes: Sequence[BaseNode]) -> None:
+    """Put these nodes in the place of the rows with their ids; only where `can_replace`."""
+    facts = _facts(vector_store)
+    if facts and facts.replace_rows:
+        facts.replace_rows(vector_store, nodes)
+
+
 def returns_rows(vector_store: BasePydanticVectorStore) -> bool:
     """Whether the store keeps the rows' texts and can be asked for rows."""
     return vector_store.stores_text and overrides(vector_store, "get_nodes", BasePydanticVectorStore)
@@ -119,7 +150,10 @@ def rows_by_id(vector_store: BasePydanticVectorStore, row_ids: Sequence[str]) ->
 def rows_with(vector_store: BasePydanticVectorStore, key: str, values: Sequence[str]) -> Call:
     """Asks for the rows whose metadata has one of the values under the key: at least one, at most `MAX_ASKED`."""
     one_of = MetadataFilter(key=key, operator=FilterOperator.IN, value=list(values))
-    return _get_nodes(vector_store, node_ids=None, filters=MetadataFilters(filters=[one_of]))
+    filters, facts = MetadataFilters(filters=[one_of]), _facts(vector_store)
+    if facts and facts.rows_where and not overrides(vector_store, "aget_nodes", BasePydanticVectorStore):
+        return Call(partial(facts.rows_where, vector_store, filters))
+    return _get_nodes(vector_store, node_ids=None, filters=filters)
 
 
 def ids_with(vector_store: BasePydanticVectorStore, key: str, values: Sequence[str]) -> list[str]:
@@ -192,6 +226,25 @@ def _chroma_owners(store: Any, row_ids: Sequence[str]) -> dict[str, str]:
     return owners
 
 
+def _chroma_rows_where(store: Any, filters: MetadataFilters) -> Sequence[BaseNode]:
+    """Without a vector its `query` is a plain get; `get_nodes` with a filter and no ids fails in old adapters."""
+    return store.query(VectorStoreQuery(filters=filters, similarity_top_k=_EVERY_ROW)).nodes or []
+
+
+class _Upserting:
+    """A Chroma collection whose `add` replaces: the adapter only knows `add`, which keeps the old row of an id."""
+
+    def __init__(self, collection: Any) -> None:
+        self._collection = collection
+
+    def add(self, **rows: Any) -> None:
+        self._collection.upsert(**rows)
+
+
+def _chroma_replace_rows(store: Any, nodes: Sequence[BaseNode]) -> None:
+    type(store)(chroma_collection=_Upserting(store.client)).add(list(nodes))
+
+
 def _chroma_dimension(store: Any) -> int | None:
     embeddings = store.client.get(limit=1, include=["embeddings"])["embeddings"]
     return len(embeddings[0]) if len(embeddings) else None
@@ -221,6 +274,8 @@ _FACTS: dict[str, StoreFacts] = {
         owners=_chroma_owners,
         document_row_ids=lambda store, document_id: _chroma_ids(store, {"document_id": document_id}),
         dimension=_chroma_dimension,
+        rows_where=_chroma_rows_where,
+        replace_rows=_chroma_replace_rows,
     ),
     "SimpleVectorStore": StoreFacts(
         max_batch_size=lambda _: 10_000,
@@ -229,6 +284,7 @@ _FACTS: dict[str, StoreFacts] = {
         document_row_ids=_simple_document_row_ids,
         dimension=lambda _: None,
         ids_with=_simple_ids_with,
+        replace_rows=lambda store, nodes: store.add(list(nodes)),
     ),
 }
 
