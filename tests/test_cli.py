@@ -194,6 +194,14 @@ def test_a_refused_ingest_does_not_change_what_the_store_remembers(docs: Path, t
     assert (store / "chunking-plus.json").read_text(encoding="utf-8") == before
 
 
+def test_a_damaged_store_is_named(docs: Path, tmp_path: Path) -> None:
+    store = tmp_path / "damaged"
+    (store / "chroma").mkdir(parents=True)
+    (store / "chroma" / "chroma.sqlite3").write_bytes(b"no database" * 500)
+    message = run("ingest", docs, "--store", store, *FAST, code=1)
+    assert f"{store / 'chroma'} cannot be opened" in message
+
+
 def test_markup_in_texts_and_names_is_shown_as_it_is(tmp_path: Path) -> None:
     docs, store = tmp_path / "[red]", tmp_path / "st[x]"
     docs.mkdir()

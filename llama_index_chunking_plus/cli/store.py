@@ -113,7 +113,8 @@ class CorpusStore:
         """The store as a LlamaIndex index.
 
         Raises:
-            StoreMismatchError: nothing was ingested here, or with another embedding model than is asked for.
+            StoreMismatchError: nothing was ingested here, or with another embedding model than is asked for, or what is
+                there is damaged.
         """
         known = self.manifest()
         if known is None:
@@ -143,7 +144,12 @@ class CorpusStore:
             from llama_index.vector_stores.chroma import ChromaVectorStore  # noqa: PLC0415  an extra
         except ImportError as error:
             raise MissingExtraError("llama-index-vector-stores-chroma", "chroma") from error
-        settings = chromadb.config.Settings(anonymized_telemetry=False)
-        client = chromadb.PersistentClient(str(self.folder / "chroma"), settings)
-        collection = client.get_or_create_collection(_COLLECTION, metadata={"hnsw:space": "cosine"})
+        folder = self.folder / "chroma"
+        try:
+            client = chromadb.PersistentClient(str(folder), chromadb.config.Settings(anonymized_telemetry=False))
+            collection = client.get_or_create_collection(_COLLECTION, metadata={"hnsw:space": "cosine"})
+        except Exception as error:
+            raise StoreMismatchError(
+                f"{folder} cannot be opened ({error}); if it is damaged, delete that folder and ingest again"
+            ) from error
         return ChromaVectorStore(chroma_collection=collection)
