@@ -144,10 +144,19 @@ def test_text_that_a_foreign_parser_drops_comes_back_with_one_warning(kept: list
         assert not "".join(c for i, c in enumerate(text) if i not in seen).strip()
 
 
+def levels(*sizes: int) -> HierarchicalNodeParser:
+    """LlamaIndex's levels, with a sentence splitter that needs no download in old cores."""
+    splitters = {
+        str(size): SentenceSplitter(chunk_size=size, chunk_overlap=20, chunking_tokenizer_fn=chinese_sentence_tokenizer)
+        for size in sizes
+    }
+    return HierarchicalNodeParser.from_defaults(node_parser_ids=list(splitters), node_parser_map=splitters)
+
+
 def test_levels_one_after_another_keep_their_offsets() -> None:
     document = Document(text=PROSE * 4)
     parser = HybridNodeParser(
-        primary_parser=HierarchicalNodeParser.from_defaults(chunk_sizes=[400, 200, 100]),
+        primary_parser=levels(400, 200, 100),
         secondary_parser=SlidingWindowNodeParser(chunk_size=80),
         max_chunk_size=80,
     )
@@ -157,7 +166,7 @@ def test_levels_one_after_another_keep_their_offsets() -> None:
 
 async def test_foreign_parsers_give_the_same_nodes_in_async() -> None:
     parser = HybridNodeParser(
-        primary_parser=HierarchicalNodeParser.from_defaults(chunk_sizes=[400, 200]),
+        primary_parser=levels(400, 200),
         secondary_parser=SlidingWindowNodeParser(chunk_size=80),
         max_chunk_size=80,
     )
