@@ -42,7 +42,7 @@ def model(folder: str):
 
 
 def test_topics_are_found(model) -> None:
-    parser = SemanticNodeParser(embed_model=model, target_size=35, max_size=60)
+    parser = SemanticNodeParser(embed_model=model, target_size=30, max_size=45)
     first, second = parser.get_nodes_from_documents([Document(text=TEXT)])
     assert first.text.endswith("after a nap. ")
     assert second.text.startswith("The central bank")
