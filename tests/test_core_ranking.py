@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -22,6 +23,7 @@ from llama_index_chunking_plus.core.ranking import (
     fill_budget,
     hit_share,
     merge_touching,
+    reach,
 )
 from llama_index_chunking_plus.core.spans import Span
 
@@ -136,6 +138,44 @@ def test_a_bounded_merge_says_everything_once(passages: list[Passage], limit: in
     assert sum(len(p.text) for p in merged) == len(union(passages))
     assert all(len(p.text) <= limit and p.text == p.span.of(TEXTS[p.doc_id]) for p in merged)  # type: ignore[union-attr,index]
     assert sorted(part for p in merged for part in p.parts) == list(range(len(passages)))
+
+
+@given(placed(), st.integers(4, 40), st.integers(0, 8), st.data())
+def test_a_bounded_merge_shows_every_heart(
+    passages: list[Passage], limit: int, n_growing: int, data: st.DataObject
+) -> None:
+    grid = [replace(p, start=(p.start or 0) // 4 * 4) for p in passages]  # hearts of 4 characters tile the documents
+    grid = [replace(p, text=TEXTS[str(p.doc_id)][p.start or 0 :][: max(4, len(p.text) // 4 * 4)]) for p in grid]
+    hearts = [4 * data.draw(st.integers((p.start or 0) // 4, ((p.start or 0) + len(p.text)) // 4 - 1)) for p in grid]
+    hit = [replace(p, heart=Span(at, at + 4)) for p, at in zip(grid, hearts, strict=True)]
+    limit = max([limit, *(len(passage.text) for passage in hit)])
+    merged = merge_touching(hit, lambda text: len(text) <= limit, n_growing)
+    shown = union(merged)
+    assert {(p.doc_id, i) for p in hit for i in range(*(p.heart or (0, 0)))} <= shown <= union(hit)
+    assert sum(len(p.text) for p in merged) == len(shown)
+    assert all(len(p.text) <= limit and p.text == p.span.of(TEXTS[p.doc_id]) for p in merged)  # type: ignore[union-attr,index]
+    assert sorted(part for p in merged for part in p.parts) == list(range(len(hit)))
+
+
+def test_late_arrivals_do_not_lengthen_what_shows_them() -> None:
+    text = TEXTS["a"]
+    best, late = (
+        Passage(text[start : start + 12], score, (i,), "a", start, heart=Span(start + 4, start + 8))
+        for i, (start, score) in enumerate([(8, 0.9), (4, 0.5)])
+    )
+    far = Passage(text[30:34], 0.4, (2,), "a", 30, heart=Span(30, 34))
+    lengthened, *_ = merge_touching([best, late, far], lambda _: True)
+    assert (lengthened.start, lengthened.text, lengthened.parts) == (4, text[4:20], (1, 0))
+    kept, other = merge_touching([best, late, far], lambda _: True, 1)
+    assert (kept.start, kept.text, kept.parts, kept.score) == (8, text[8:20], (1, 0), 0.9)
+    assert other == far
+
+
+@pytest.mark.parametrize(
+    "home, limit, expected", [(0, 2, (0, 1)), (1, 6, (0, 2)), (1, 9, (0, 3)), (2, 7, (1, 3)), (1, 0, (1, 2))]
+)
+def test_neighbours_are_reached_in_turn_as_far_as_they_fit(home: int, limit: int, expected: tuple[int, int]) -> None:
+    assert reach(["甲。", "乙乙。", "丙丙丙。"], home, lambda text: len(text) <= limit) == expected
 
 
 @given(placed(), st.floats(0, 1))

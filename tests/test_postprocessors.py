@@ -27,7 +27,9 @@ from llama_index.core.schema import (
 )
 from llama_index.core.storage.docstore import SimpleDocumentStore
 
+from llama_index_chunking_plus.core.parents import WindowRef, text_hash
 from llama_index_chunking_plus.core.sentences import chinese_sentence_tokenizer
+from llama_index_chunking_plus.core.spans import Span
 from llama_index_chunking_plus.errors import ChunkingPlusWarning
 from llama_index_chunking_plus.node_parser.sentence_window import ChineseSentenceWindowNodeParser
 from llama_index_chunking_plus.node_parser.sliding import SlidingWindowNodeParser
@@ -154,8 +156,34 @@ def test_budgets_of_a_passage_and_in_total() -> None:
     assert [len(t) for t, _ in told(postprocess(SentenceWindowPostprocessor(max_tokens=1, **options), nodes))] == [36]
     pieces = postprocess(SentenceWindowPostprocessor(max_tokens_per_passage=40, order="document", **options), nodes)
     assert ranges(pieces) == [(12, 48), (48, 72), (228, 264)]
-    sentences = postprocess(SentenceWindowPostprocessor(max_tokens_per_passage=35, **options), nodes)
+    narrowed = postprocess(SentenceWindowPostprocessor(max_tokens_per_passage=35, **options), nodes)
+    assert ranges(narrowed) == [(12, 36), (228, 252), (36, 60)]
+    sentences = postprocess(SentenceWindowPostprocessor(max_tokens_per_passage=23, **options), nodes)
     assert told(sentences) == [(each.text, each.score) for each in (nodes[0], nodes[2], nodes[1])]
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_a_long_window_is_narrowed_to_the_sentences_nearest_to_the_hit(
+    store: str, docstore: SimpleDocumentStore
+) -> None:
+    nodes = pick(windows("a", store, around=4), _10=0.9, _0=0.5)
+    options: dict[str, Any] = {"tokenizer": list, "docstore": docstore}
+    found = postprocess(SentenceWindowPostprocessor(max_tokens_per_window=40, **options), nodes)
+    assert [end - start for start, end in ranges(found)] == [36, 36]
+    assert nodes[0].text in found[0].text
+    assert found[1].text.startswith(nodes[1].text)
+    assert [found[i].text for i in (0, 1)] == [TEXTS["a"][slice(*where)] for where in ranges(found)]
+    wide = postprocess(SentenceWindowPostprocessor(max_tokens_per_window=None, **options), nodes)
+    assert [end - start for start, end in ranges(wide)] == [9 * 12, 5 * 12]
+
+
+def test_without_bounds_all_that_touch_are_one() -> None:
+    nodes = [each for i in range(0, 30, 3) for each in pick(windows("a"), **{f"_{i}": 1 - i / 100})]
+    (found,) = postprocess(
+        SentenceWindowPostprocessor(max_tokens_per_window=None, max_tokens_per_passage=None, tokenizer=list), nodes
+    )
+    assert found.text == TEXTS["a"][found.node.start_char_idx : found.node.end_char_idx]  # type: ignore[attr-defined]
+    assert len(found.metadata["child_hits"]) == len(nodes)
 
 
 def test_in_the_order_of_reading() -> None:
@@ -177,7 +205,8 @@ def test_a_window_kept_as_text_has_a_range_only_where_it_is_sure() -> None:
     assert ranges(postprocess(SentenceWindowPostprocessor(), [sure])) == [(3, 14)]
     assert ranges(postprocess(SentenceWindowPostprocessor(), [repeated])) == [(None, None)]
     told_where = repeated.node.model_copy()
-    told_where.metadata = {**told_where.metadata, "window_start": 0, "window_end": len(text)}
+    told_where.metadata = {**told_where.metadata, "window": text}
+    told_where.metadata = {**told_where.metadata, **WindowRef(Span(0, len(text)), text_hash(text)).to_metadata()}
     assert ranges(postprocess(SentenceWindowPostprocessor(), pick([told_where], _0=0.8))) == [(0, len(text))]
 
 

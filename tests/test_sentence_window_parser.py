@@ -57,9 +57,9 @@ def test_the_postprocessor_of_llama_index_puts_the_window_in_place(key: str) -> 
 def test_spans_name_the_window_that_texts_hold() -> None:
     texts, spans = parse(store="text"), parse(store="span")
     for text, span in zip(texts, spans, strict=True):
-        start, end = span.metadata["window_start"], span.metadata["window_end"]
-        assert TEXT[start:end] == text.metadata["window"]
-        assert span.metadata["window_hash"] == text_hash(text.metadata["window"])
+        start, end, digest = span.metadata["window_span"].split(":")
+        assert TEXT[int(start) : int(end)] == text.metadata["window"]
+        assert digest == text_hash(text.metadata["window"])
         assert span.node_id == text.node_id
         assert TEXT not in span.to_json()
 
@@ -73,7 +73,7 @@ def test_chained_windows_stay_in_their_input_and_in_the_frame_of_the_root() -> N
         (node.start_char_idx, node.end_char_idx) for node in sections for _ in chinese_sentence_tokenizer(node.text)
     ]
     nodes = ChineseSentenceWindowNodeParser(store="span")(sections)
-    assert [(node.metadata["window_start"], node.metadata["window_end"]) for node in nodes] == ranges
+    assert [node.metadata["window_span"].rsplit(":", 1)[0] for node in nodes] == [f"{s}:{e}" for s, e in ranges]
 
 
 def test_where_offsets_are_unknown_spans_are_not_written_and_texts_are() -> None:

@@ -3,6 +3,7 @@
     hits -> by_parent, hit_share                  which parents were hit, how well, and how much of them
     passages -> best_first, fill_budget           which are returned
              -> merge_touching, drop_repeats      none of them says twice what another says
+    texts -> reach                                which neighbours of one fit together with it
              -> by_document                       in the order of reading
 
 A score is a number or None. Higher is better, 0.0 and negative scores are scores like others, and None means that
@@ -71,6 +72,7 @@ class Passage:
         doc_id: its document; None if unknown.
         start: where ``text`` begins in the document; None if unknown.
         fixed: it is returned as it is, never joined to another.
+        heart: the range that was hit, the rest of the passage being its surroundings; None: all of it.
     """
 
     text: str
@@ -79,6 +81,7 @@ class Passage:
     doc_id: Hashable = None
     start: int | None = None
     fixed: bool = False
+    heart: Span | None = None
 
     @property
     def span(self) -> Span | None:
@@ -149,22 +152,44 @@ def hit_share(children: Iterable[Span], parent: Span) -> float:
     return covered / (parent.end - parent.start)
 
 
-def merge_touching(passages: Iterable[Passage], fits: Callable[[str], bool] | None = None) -> list[Passage]:
+def merge_touching(
+    passages: Iterable[Passage], fits: Callable[[str], bool] | None = None, n_growing: int | None = None
+) -> list[Passage]:
     """Passages of one document that touch or overlap become one, with the best score; in order of arrival.
 
     Where the ranges overlap, the texts must agree; else both stay. Passages that have no range become one only if they
-    say the same.
+    say the same. With a bound, the best are served first: a passage that would make another too long stands beside it,
+    without what the other says already.
 
     Args:
         passages: any number of documents.
-        fits: whether a joined text may be that long. A longer run is cut where some of the passages end, so that the
-            next one begins where the one before it ends.
+        fits: whether a joined text may be that long; None: there is no bound.
+        n_growing: only the first so many arrivals add their surroundings to a passage that shows their heart already;
+            the later ones are weak reasons to show more. None: all do.
     """
     families: defaultdict[Hashable, list[Passage]] = defaultdict(list)
     for passage in passages:
         families[_family(passage)].append(passage)
-    merged = [passage for family in families.values() for passage in _merge_family(family, fits)]
+    merged = [passage for family in families.values() for passage in _merge_family(family, fits, n_growing)]
     return sorted(merged, key=lambda passage: passage.rank)
+
+
+def reach(texts: Sequence[str], home: int, fits: Callable[[str], bool]) -> tuple[int, int]:
+    """The first and the past-last of the neighbours of ``texts[home]`` that fit together with it, side by side in turn.
+
+    Example:
+        >>> reach(["今天下雨。", "我们不去了。", "明天再说。", "好。"], 1, lambda text: len(text) <= 14)
+        (0, 2)
+    """
+    first, last = home, home + 1
+    is_open = True
+    while is_open:
+        is_open = False
+        for before, after in ((1, 0), (0, 1)):
+            begin, end = first - before, last + after
+            if begin >= 0 and end <= len(texts) and fits("".join(texts[begin:end])):
+                first, last, is_open = begin, end, True
+    return first, last
 
 
 def drop_repeats(passages: Sequence[Passage], max_overlap: float) -> list[Passage]:
@@ -234,43 +259,76 @@ def _family(passage: Passage) -> Hashable:
     return passage.doc_id, None if passage.span else passage.text
 
 
-def _merge_family(family: list[Passage], fits: Callable[[str], bool] | None) -> list[Passage]:
+def _merge_family(family: list[Passage], fits: Callable[[str], bool] | None, n_growing: int | None) -> list[Passage]:
     if family[0].span is None:
         starts = {passage.start for passage in family}
         return [_together(family[0].text, starts.pop() if len(starts) == 1 else None, family)]
-    in_order = sorted(family, key=lambda passage: (passage.start or 0, -len(passage.text)))
-    return [piece for text, run in _runs(in_order) for piece in _pieces(text, run, fits)]
+    pieces: list[_Piece] = []
+    for passage in best_first(family):
+        grows = n_growing is None or passage.rank < n_growing
+        _place(passage, pieces, fits or (lambda _: True), grows)
+    return [piece.passage() for piece in pieces]
 
 
-def _runs(in_order: Iterable[Passage]) -> list[tuple[str, list[Passage]]]:
-    """Passages that touch or overlap, and agree, with the text that they have together."""
-    runs: list[tuple[str, list[Passage]]] = []
-    for passage in in_order:
-        if runs:
-            text, run = runs[-1]
-            offset = run[0].distance(passage)
-            overlap = text[offset:]
-            if offset <= len(text) and (passage.text.startswith(overlap) or overlap.startswith(passage.text)):
-                runs[-1] = (text + passage.text[len(overlap) :], [*run, passage])
-                continue
-        runs.append((passage.text, [passage]))
-    return runs
+@dataclass(eq=False)
+class _Piece:
+    """A passage in the making; those that agree never overlap."""
+
+    start: int
+    text: str
+    members: list[Passage]
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+    def shows(self, span: Span) -> int:
+        """How many characters of the span it shows."""
+        return max(0, min(self.end, span.end) - max(self.start, span.start))
+
+    def is_near(self, passage: Passage) -> bool:
+        """Whether they touch or overlap, and say the same where they overlap."""
+        begin, offset = max(self.start, passage.start or 0), passage.start or 0
+        end = min(self.end, offset + len(passage.text))
+        agree = self.text[begin - self.start : end - self.start] == passage.text[begin - offset : end - offset]
+        return begin <= end and agree
+
+    def passage(self) -> Passage:
+        return _together(self.text, self.start, sorted(self.members, key=lambda each: (each.start, -len(each.text))))
 
 
-def _pieces(text: str, run: list[Passage], fits: Callable[[str], bool] | None) -> list[Passage]:
-    """The run as one, or cut at ends of its passages into pieces that fit; each belongs where it ends."""
-    if fits is None or fits(text):
-        return [_together(text, run[0].start, run)]
-    pieces: list[Passage] = []
-    members: list[Passage] = []
-    begin = reached = 0
-    for end, passage in sorted(((run[0].distance(each) + len(each.text), each) for each in run), key=lambda e: e[0]):
-        if members and end > reached and not fits(text[begin:end]):
-            pieces.append(_together(text[begin:reached], (run[0].start or 0) + begin, members))
-            begin, members = reached, []
-        members.append(passage)
-        reached = end
-    return [*pieces, _together(text[begin:reached], (run[0].start or 0) + begin, members)]
+def _place(passage: Passage, pieces: list[_Piece], fits: Callable[[str], bool], grows: bool) -> None:
+    """Make the passage a part of a piece, old or new, which takes in as much of what is around it as fits."""
+    near = sorted((piece for piece in pieces if piece.is_near(passage)), key=lambda piece: piece.start)
+    row = _in_a_row(passage, near)
+    heart = passage.heart or Span(row[0].start, row[-1].end)
+
+    def suitable(position: int) -> tuple[bool, bool, int]:
+        shown = row[position].shows(heart)
+        return shown == heart.end - heart.start, shown > 0 and not row[position].members, shown
+
+    home = max(range(len(row)), key=suitable)
+    first, last = home, home + 1
+    if grows or not row[home].members:
+        first, last = reach([piece.text for piece in row], home, fits)
+    joined = row[first:last]
+    members = [member for piece in joined for member in piece.members]
+    text = "".join(piece.text for piece in joined)
+    pieces[:] = [piece for piece in pieces if piece not in joined]
+    pieces.append(_Piece(joined[0].start, text, [*members, passage]))
+
+
+def _in_a_row(passage: Passage, near: Iterable[_Piece]) -> list[_Piece]:
+    """The pieces near the passage, and between them new ones that say the rest of it; each begins where one ends."""
+    row: list[_Piece] = []
+    cursor = offset = passage.start or 0
+    for piece in near:
+        if cursor < piece.start:
+            row.append(_Piece(cursor, passage.text[cursor - offset : piece.start - offset], []))
+        row.append(piece)
+        cursor = piece.end
+    rest = passage.text[cursor - offset :]
+    return [*row, _Piece(cursor, rest, [])] if rest or not row else row
 
 
 def _together(text: str, start: int | None, passages: Sequence[Passage]) -> Passage:

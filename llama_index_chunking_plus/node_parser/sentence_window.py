@@ -9,7 +9,7 @@ from llama_index.core.bridge.pydantic import Field, model_validator
 from llama_index.core.utils import get_tqdm_iterable
 from typing_extensions import Self
 
-from llama_index_chunking_plus.core.parents import WINDOW_KEYS, text_hash
+from llama_index_chunking_plus.core.parents import WindowRef, text_hash
 from llama_index_chunking_plus.core.plan import Plan
 from llama_index_chunking_plus.core.spans import Span, spans_between
 from llama_index_chunking_plus.node_parser.base import Draft, Source, collection_paused
@@ -26,7 +26,7 @@ class ChineseSentenceWindowNodeParser(SizedNodeParser):
     Args:
         window_sentences: the number of sentences on each side of a sentence that its window holds.
         store: "text" keeps the window's text and the sentence's under the two metadata keys; "span" keeps
-            ``window_start`` and ``window_end`` (characters of the root document) and ``window_hash``, about half the
+            its start, end (characters of the root document) and hash under ``window_span``, about half the
             bytes, for readers that have the document at hand. Where an input does not say where it begins in its
             document, "span" keeps nothing.
         max_sentence_size: the largest size of a chunk, in ``unit``, metadata not counted.
@@ -97,4 +97,4 @@ class ChineseSentenceWindowNodeParser(SizedNodeParser):
             return {self.window_metadata_key: window.of(source.text), self.original_text_metadata_key: sentence}
         if source.offset is None:
             return {}
-        return dict(zip(WINDOW_KEYS, (*source.place(window), text_hash(window.of(source.text))), strict=True))
+        return WindowRef(window.shift(source.offset), text_hash(window.of(source.text))).to_metadata()

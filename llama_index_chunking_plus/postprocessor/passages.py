@@ -27,6 +27,7 @@ from llama_index_chunking_plus.node_parser.tokenizers import (
 
 HITS_KEY = "child_hits"  # metadata of a returned passage: the hits that it stands for, best first
 
+_GROWING_HITS = 5  # of a bounded passage: what is ranked below adds nothing to a passage that shows it already
 _ID_NAMESPACE = uuid.UUID("0b6b1c1e-5d0e-5d6f-8a55-3f4d1a6f7c20")
 
 
@@ -121,7 +122,7 @@ class PassagePostprocessor(BaseNodePostprocessor, ABC):
         fits = None if max_passage is None else lambda text: size(text) <= max_passage
 
         def joined(passages: Iterable[Passage]) -> list[Passage]:
-            return merge_touching(passages, fits) if merge else list(passages)
+            return merge_touching(passages, fits, _GROWING_HITS if fits else None) if merge else list(passages)
 
         chosen = best_first(_passage(candidate, position) for position, candidate in enumerate(candidates))
         if self.max_tokens is not None:
@@ -170,6 +171,7 @@ def _passage(candidate: Candidate, position: int) -> Passage:
         doc_id=_document_version(candidate.node),
         start=candidate.start,
         fixed=candidate.given is not None,
+        heart=candidate.hits[0].span if candidate.start is not None and len(candidate.hits) == 1 else None,
     )
 
 

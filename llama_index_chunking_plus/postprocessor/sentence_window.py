@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -11,9 +12,11 @@ from llama_index.core.bridge.pydantic import Field
 from llama_index.core.schema import BaseNode, NodeWithScore
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 
-from llama_index_chunking_plus.core.parents import WINDOW_KEYS, text_hash
+from llama_index_chunking_plus.core.parents import WINDOW_KEY, WindowRef, text_hash
 from llama_index_chunking_plus.core.plan import Call, Plan
-from llama_index_chunking_plus.core.spans import Span
+from llama_index_chunking_plus.core.ranking import reach
+from llama_index_chunking_plus.core.sentences import ChineseSentenceTokenizer
+from llama_index_chunking_plus.core.spans import Span, spans_between
 from llama_index_chunking_plus.errors import ChunkingPlusWarning
 from llama_index_chunking_plus.postprocessor.passages import (
     HITS_KEY,
@@ -30,15 +33,20 @@ class SentenceWindowPostprocessor(PassagePostprocessor):
     """Returns windows in the place of sentences; windows of one document that touch or overlap become one passage.
 
     A passage is a new node with the exact range, where that is known, and the best score. Its metadata has the sentence
-    of its best hit under ``original_text`` and all hits under ``child_hits``; no model is shown either. Windows joined
-    with spaces, as LlamaIndex's ``SentenceWindowNodeParser`` makes them, stand nowhere in the document: they have no
-    range, and become one only if they are equal. A hit without a window, or whose document is missing, is returned
-    itself; one whose sentence is gone from its document is dropped; one warning for all of them.
+    of its best hit under ``original_text`` and all hits under ``child_hits``; no model is shown either. Nothing is said
+    twice: a window that would make a passage too long stands beside it, without what the passage says already. Beyond
+    the fifth hit, one whose sentence a passage shows does not lengthen it.
+
+    Windows joined with spaces, as LlamaIndex's ``SentenceWindowNodeParser`` makes them, stand nowhere in the document:
+    they have no range, and become one only if they are equal. A hit without a window, or whose document is missing, is
+    returned itself; one whose sentence is gone from its document is dropped; one warning for all of them.
 
     Args:
         docstore: holds the documents, for windows that were stored as ranges (``store="span"``).
-        max_tokens_per_passage: how many tokens a passage may have. What is longer becomes several passages, side by
-            side; a single window that is longer gives way to its sentence.
+        max_tokens_per_window: how many tokens one window may have. Of a longer one, the sentences nearest to the hit
+            are shown. None: any number.
+        max_tokens_per_passage: how many tokens a passage may have; also a window, and one that cannot be narrowed, as
+            its range is unknown, gives way to its sentence. None: any number; then all that touch become one.
         window_metadata_key: where the window's text is found.
         original_text_metadata_key: where the sentence stays.
         max_tokens, tokenizer, order: see `PassagePostprocessor`.
@@ -58,7 +66,8 @@ class SentenceWindowPostprocessor(PassagePostprocessor):
     docstore: BaseDocumentStore | None = Field(
         default=None, exclude=True, frozen=True, description="Holds the documents of windows stored as ranges."
     )
-    max_tokens_per_passage: int | None = Field(default=None, ge=1, frozen=True, description="Tokens of one passage.")
+    max_tokens_per_window: int | None = Field(default=320, ge=1, frozen=True, description="Tokens of one window.")
+    max_tokens_per_passage: int | None = Field(default=512, ge=1, frozen=True, description="Tokens of one passage.")
     window_metadata_key: str = Field(default="window", frozen=True, description="Where the window's text is found.")
     original_text_metadata_key: str = Field(
         default="original_text", frozen=True, description="Where the sentence stays."
@@ -72,7 +81,9 @@ class SentenceWindowPostprocessor(PassagePostprocessor):
     def plan(self, nodes: Sequence[NodeWithScore]) -> Plan[list[NodeWithScore]]:
         """What is returned for these nodes: one fetch of documents, if windows were stored as ranges."""
         owners = dict.fromkeys(
-            each.node.ref_doc_id for each in nodes if _window_span(each.node) and not self._has(each)
+            each.node.ref_doc_id
+            for each in nodes
+            if not self._has(each) and WindowRef.from_metadata(each.node.metadata)
         )
         documents: Mapping[str, BaseNode] = {}
         if self.docstore is not None and owners:
@@ -103,31 +114,37 @@ class SentenceWindowPostprocessor(PassagePostprocessor):
         if self._has(scored):
             window = str(node.metadata[self.window_metadata_key])
             return self._in_window(scored, rank, window, _start_in_document(node, window))
-        span, document = _window_span(node), documents.get(node.ref_doc_id or "")
-        if span is None or document is None:
+        ref, document = WindowRef.from_metadata(node.metadata), documents.get(node.ref_doc_id or "")
+        if ref is None or document is None:
             return Candidate.unchanged(scored)
         text = text_of(document)
-        if text_hash(span.of(text)) == node.metadata.get(WINDOW_KEYS[2]):
-            return self._in_window(scored, rank, span.of(text), span.start)
+        if ref.is_slice_of(text):
+            return self._in_window(scored, rank, ref.span.of(text), ref.span.start)
         own = span_of(node)
         return Candidate.unchanged(scored) if own and own.of(text) == text_of(node) else None
 
     def _in_window(self, scored: NodeWithScore, rank: int, window: str, start: int | None) -> Candidate:
         sentence = text_of(scored.node)
-        if self.max_tokens_per_passage is not None and self._size(window) > self.max_tokens_per_passage:
-            own = span_of(scored.node)
-            window, start = sentence, own and own.start
-        dropped = {self.window_metadata_key, *WINDOW_KEYS}
+        window, start = self._narrowed(window, start, sentence, span_of(scored.node))
+        dropped = {self.window_metadata_key, WINDOW_KEY}
         kept = {key: value for key, value in scored.node.metadata.items() if key not in dropped}
         node = scored.node.model_copy(update={"metadata": {self.original_text_metadata_key: sentence, **kept}})
         exclude(node, [self.original_text_metadata_key])
         return Candidate(node, window, start, scored.score, (hit_of(scored, rank),))
 
-
-def _window_span(node: BaseNode) -> Span | None:
-    """The range of the window, as ``store="span"`` keeps it."""
-    start, end = (node.metadata.get(key) for key in WINDOW_KEYS[:2])
-    return Span(start, end) if isinstance(start, int) and isinstance(end, int) and 0 <= start < end else None
+    def _narrowed(self, window: str, start: int | None, sentence: str, own: Span | None) -> tuple[str, int | None]:
+        """The window, or as many of its sentences around its own as fit, and where that begins in the document."""
+        limit = min(self.max_tokens_per_window or math.inf, self.max_tokens_per_passage or math.inf)
+        if self._size(window) <= limit:
+            return window, start
+        if start is None or own is None:
+            fits = self._size(window) <= (self.max_tokens_per_passage or math.inf)
+            return (window, start) if fits else (sentence, own and own.start)
+        ends = [start + end for end in ChineseSentenceTokenizer().ends(window)]
+        edges = sorted({start, *own, *(end for end in ends if not own.start < end < own.end)})
+        texts = [span.shift(-start).of(window) for span in spans_between(edges[1:], start)]
+        first, last = reach(texts, edges.index(own.start), lambda text: self._size(text) <= limit)
+        return "".join(texts[first:last]), edges[first]
 
 
 def _start_in_document(node: BaseNode, window: str) -> int | None:
@@ -136,9 +153,9 @@ def _start_in_document(node: BaseNode, window: str) -> int | None:
     It is sure if the sentence occurs in the window once, and something next to it shows that the window was not put
     together with spaces.
     """
-    said, own, sentence = _window_span(node), span_of(node), text_of(node)
-    if said is not None and said.end - said.start == len(window):
-        return said.start
+    said, own, sentence = WindowRef.from_metadata(node.metadata), span_of(node), text_of(node)
+    if said is not None and said.hash == text_hash(window):
+        return said.span.start
     if own is None or not sentence or window.find(sentence) != window.rfind(sentence):
         return None
     before, found, after = window.partition(sentence)
