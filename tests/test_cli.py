@@ -11,13 +11,15 @@ import sys
 import time
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from llama_index_chunking_plus import InputFileError
+from llama_index_chunking_plus import InputFileError, OfflineEmbedding
 from llama_index_chunking_plus.cli import main
 from llama_index_chunking_plus.cli.files import decode, find_files, read_document
-from llama_index_chunking_plus.ingestion.ledger import exclusive
+from llama_index_chunking_plus.cli.options import ParserChoice, make_parser
+from llama_index_chunking_plus.ingestion.ledger import exclusive, load_docstore
 
 TEXTS = {
     "书店.md": "# 旧书店\n\n店主姓林。周末有学生来看书。看完要放回原处！\n",
@@ -25,6 +27,9 @@ TEXTS = {
     "deep/天气.md": "今天下大雨。学校停课一天。\n",
 }
 FAST = ["--parser", "sliding", "--chunk-size", "64"]
+SMALL_TO_BIG = ["--parser", "small-to-big", "--unit", "chars", "--chunk-size", "16", "--parent-size", "80"]
+WINDOW = ["--parser", "window", "--window-sentences", "1"]
+QUESTION = "哪天学校不上课？"
 
 
 @pytest.fixture
@@ -39,7 +44,13 @@ def docs(tmp_path: Path) -> Path:
 
 
 def run(*arguments: object, code: int = 0) -> str:
-    """What the command prints, stderr if it fails; in this process, as a new one takes seconds to import."""
+    """What the command prints, stderr if it fails."""
+    out, err = run_both(*arguments, code=code)
+    return err if code else out
+
+
+def run_both(*arguments: object, code: int = 0) -> tuple[str, str]:
+    """Stdout and stderr of a command; in this process, as a new one takes seconds to import."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err), pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["chunking-plus", *map(str, arguments)])
@@ -47,7 +58,7 @@ def run(*arguments: object, code: int = 0) -> str:
         with pytest.raises(SystemExit) as stop:
             main()
     assert (stop.value.code or 0) == code, out.getvalue() + err.getvalue()
-    return err.getvalue() if code else out.getvalue()
+    return out.getvalue(), err.getvalue()
 
 
 def run_process(*arguments: object, **environment: str) -> str:
@@ -62,16 +73,20 @@ def ingest(docs: Path, store: Path, *options: object) -> dict[str, int]:
     return json.loads(run("ingest", docs, "--store", store, "--json", *options))
 
 
+def query(store: Path, *options: object, question: str = QUESTION) -> list[dict[str, Any]]:
+    return json.loads(run("query", question, "--store", store, "--json", *options))["passages"]
+
+
 def test_ingest_and_query_give_file_and_exact_range(docs: Path, tmp_path: Path) -> None:
     store = tmp_path / "store"
     assert ingest(docs, store, *FAST)["added"] == 3
-    found = json.loads(run("query", "哪天学校不上课？", "--store", store, "-k", 2, "--json"))["passages"]
+    found = query(store, "-k", 2)
     assert found[0]["file"] == "天气.md"
     assert len(found) == 2
     for passage in found:
         text = read_document(Path(passage["path"])).text
         assert text[passage["start"] : passage["end"]] == passage["text"]
-    shown = run("query", "哪天学校不上课？", "--store", store, "-k", 1)
+    shown = run("query", QUESTION, "--store", store, "-k", 1)
     assert "1. 天气.md" in shown
     assert "学校停课一天。" in shown
 
@@ -99,11 +114,108 @@ def test_sync_removes_what_is_gone_and_plain_ingest_does_not(docs: Path, tmp_pat
     assert {passage["file"] for passage in found} == {"书店.md", "天气.md"}
 
 
+def test_query_returns_each_parent_once_whole_and_says_which_chunks_hit(docs: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    ingest(docs, store, *SMALL_TO_BIG)
+    parents = query(store)
+    assert sorted(parent["text"] for parent in parents) == sorted(TEXTS.values())
+    assert parents[0]["file"] == "天气.md"
+    for parent in parents:
+        text = read_document(Path(parent["path"])).text
+        assert (parent["start"], parent["end"]) == (0, len(text))
+        assert all(0 <= hit["start"] < hit["end"] <= len(text) for hit in parent["hits"])
+    shop = next(parent for parent in parents if parent["file"] == "书店.md")
+    assert len(shop["hits"]) == len({hit["start"] for hit in shop["hits"]}) > 1
+    assert [len(query(store, "-k", k)) for k in (1, 2)] == [1, 2]
+    shown = run("query", "店主姓什么？", "--store", store, "-k", 1)
+    assert f"1. 书店.md characters 0–{len(TEXTS['书店.md'])}" in shown
+    assert f"{len(shop['hits'])} chunks hit" in shown
+
+
+def test_parents_side_by_side_stay_apart(docs: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    text = "".join(f"第{i}户住在三楼东边。" for i in range(40))
+    (docs / "住户.txt").write_text(text, encoding="utf-8")
+    ingest(docs, store, *SMALL_TO_BIG)
+    found = query(store, "-k", 20, question="谁住在三楼？")
+    parents = sorted((hit for hit in found if hit["file"] == "住户.txt"), key=lambda hit: hit["start"])
+    assert "".join(parent["text"] for parent in parents) == text
+    assert len(parents) > 3
+
+
+def test_query_returns_windows_that_do_not_overlap(docs: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    ingest(docs, store, *WINDOW)
+    window = query(store, "-k", 1, question="周末谁来看书？")[0]
+    assert window["text"] == "店主姓林。周末有学生来看书。看完要放回原处！\n"
+    assert TEXTS["书店.md"][window["start"] : window["end"]] == window["text"]
+    assert [hit["start"] for hit in window["hits"]] == [TEXTS["书店.md"].index("周末")]
+    files = [passage["file"] for passage in query(store, "-k", 9)]
+    assert sorted(files) == ["书店.md", "天气.md", "股市.txt"]
+    assert "1 chunk hit" in run("query", "周末谁来看书？", "--store", store, "-k", 1)
+
+
+@pytest.mark.parametrize("options", [SMALL_TO_BIG, WINDOW])
+def test_expand_none_shows_the_chunks_themselves(options: list[str], docs: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    ingest(docs, store, *options)
+    found = query(store, "-k", 2, "--expand", "none")
+    assert len(found) == 2
+    assert found[0]["text"] in TEXTS["deep/天气.md"]
+    assert all("hits" not in passage and len(passage["text"]) <= 16 for passage in found)
+
+
+@pytest.mark.parametrize("options", [SMALL_TO_BIG, WINDOW])
+def test_a_changed_file_is_shown_as_it_is_now_a_removed_one_not_at_all(
+    options: list[str], docs: Path, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    ingest(docs, store, *options)
+    weather = docs / "deep" / "天气.md"
+    weather.write_text("今天放晴。学校照常上课。放学后有球赛。\n", encoding="utf-8")
+    assert ingest(docs, store)["updated"] == 1
+    found = query(store, "-k", 9)
+    assert [passage["text"] for passage in found if passage["file"] == "天气.md"] == [weather.read_text("utf-8")]
+    weather.unlink()
+    assert ingest(docs, store, "--sync")["deleted"] == 1
+    assert {passage["file"] for passage in query(store, "-k", 9)} == {"书店.md", "股市.txt"}
+
+
+@pytest.mark.parametrize(
+    "options, expand, message",
+    [
+        (FAST, "parent", "parser 'sliding', whose chunks have no parent; leave --expand out, or ingest with --parser small-to-big into a new --store"),
+        (FAST, "window", "parser 'sliding', whose chunks have no window; leave --expand out, or ingest with --parser window into a new --store"),
+        (SMALL_TO_BIG, "window", "parser 'small-to-big', whose chunks have no window"),
+        (WINDOW, "parent", "parser 'window', whose chunks have no parent"),
+        (WINDOW, "page", "--expand 'page' is not one of parent, window, none"),
+    ],
+)  # fmt: skip
+def test_an_expansion_that_the_store_cannot_give_is_an_error(
+    options: list[str], expand: str, message: str, docs: Path, tmp_path: Path
+) -> None:
+    ingest(docs, tmp_path / "store", *options)
+    assert message in run("query", QUESTION, "--store", tmp_path / "store", "--expand", expand, code=1)
+
+
+@pytest.mark.filterwarnings("always::UserWarning")
+def test_a_chunk_whose_text_is_gone_is_not_shown(docs: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    ingest(docs, store, *SMALL_TO_BIG)
+    documents = load_docstore(store / "documents")
+    documents.delete_document(str((docs / "deep" / "天气.md").resolve()))
+    documents.persist(str(store / "documents" / "docstore.json"))  # as if it had been left half written
+    out, err = run_both("query", QUESTION, "--store", store)
+    assert "天气.md" not in out
+    assert "书店.md" in out
+    assert err.startswith("warning: ")
+
+
 def test_a_killed_ingest_is_completed_without_duplicates(tmp_path: Path) -> None:
     docs, store = tmp_path / "docs", tmp_path / "store"
     docs.mkdir()
     for i in range(400):
-        text = f"# 第{i}页\n\n" + "".join(f"这是第{i}页的第{j}句话，内容各不相同。" for j in range(60))
+        text = f"# 第{i}页\n\n" + "".join(f"这是第{i}页的第{j}句话，内容各不相同。" for j in range(12))
         (docs / f"{i:03}.md").write_text(text, encoding="utf-8")
     command = [sys.executable, "-c", "from llama_index_chunking_plus.cli import main; main()"]
     victim = subprocess.Popen(  # noqa: S603
@@ -139,6 +251,34 @@ def test_split_shows_and_dumps_chunks(docs: Path) -> None:
     assert all(chunk["tokens"] > 0 and chunk["end"] - chunk["start"] == len(chunk["text"]) for chunk in chunks)
 
 
+@pytest.mark.parametrize("options, name", [(SMALL_TO_BIG, "parent"), (WINDOW, "window")])
+def test_split_shows_what_a_chunk_is_read_in(options: list[str], name: str, docs: Path) -> None:
+    chunks = json.loads(run("split", docs, "--json", *options))["chunks"]
+    for chunk in chunks:
+        start, end = chunk[name]
+        assert 0 <= start <= chunk["start"] < chunk["end"] <= end
+    assert name in run("split", docs, *options).splitlines()[1]
+
+
+def test_a_parent_is_six_chunks_large_if_only_one_size_is_given() -> None:
+    def sizes(**given: int) -> tuple[int, int, int]:
+        parser = make_parser(ParserChoice("small-to-big", **given), OfflineEmbedding)
+        return parser.parent_size, parser.child_size, parser.child_overlap
+
+    assert sizes() == (2400, 400, 60)
+    assert sizes(chunk_size=100) == (600, 100, 15)
+    assert sizes(parent_size=1000, chunk_overlap=20) == (1000, 167, 20)
+    assert sizes(parent_size=1000, chunk_size=200) == (1000, 200, 30)
+
+
+@pytest.mark.filterwarnings("always::UserWarning")
+def test_a_warning_is_one_line_in_the_words_of_the_command_line(docs: Path) -> None:
+    out, err = run_both("split", docs, "--parser", "small-to-big", "--chunk-size", "20", "--parent-size", "800")
+    assert "chunks of 3 files" in out
+    assert err.startswith("warning: --parent-size 800 is 40.0 times --chunk-size 20")
+    assert len(err.splitlines()) == 1
+
+
 def test_a_store_refuses_another_parser_or_model_and_names_both(docs: Path, tmp_path: Path) -> None:
     store = tmp_path / "store"
     ingest(docs, store, *FAST)
@@ -161,7 +301,17 @@ def test_a_store_refuses_another_parser_or_model_and_names_both(docs: Path, tmp_
         (["ingest", "nowhere", "--store", "s"], 1, "nowhere: no such file or folder"),
         (["ingest", ".", "--store", "s"], 1, "no .markdown, .md, .txt file below ."),
         (["split", "picture.png"], 1, "picture.png"),
-        (["split", "a.md", "--parser", "magic"], 1, "--parser 'magic' is not one of hybrid, semantic, sliding"),
+        (["split", "a.md", "--parser", "magic"], 1, "not one of hybrid, semantic, sliding, small-to-big, window"),
+        (
+            ["split", "a.md", "--parser", "small-to-big", "--chunk-size", "2"],
+            1,
+            "--chunk-size 2 is outside [4, --parent",
+        ),
+        (["split", "a.md", "--parser", "small-to-big", "--chunk-overlap", "-1"], 1, "--chunk-overlap -1 is outside"),
+        (["split", "a.md", "--parser", "window", "--window-sentences", "-1"], 1, "--window-sentences -1 is below 0"),
+        (["split", "a.md", "--parser", "window", "--chunk-size", "1"], 1, "--chunk-size 1 is below 4"),
+        (["split", "a.md", "--parser", "window", "--parent-size", "9"], 1, "--parent-size has no meaning"),
+        (["split", "a.md", "--window-sentences", "2"], 1, "--window-sentences has no meaning for --parser hybrid"),
         (["split", "a.md", "--parser", "sliding", "--chunk-size", "2"], 1, "--chunk-size 2 is below 4"),
         (["split", "a.md", "--chunk-size", "0"], 1, "--chunk-size 0 is no whole number of 4 or more"),
         (
@@ -183,6 +333,16 @@ def test_mistakes_are_one_line_and_an_exit_code(
     if "picture.png" in arguments:
         (tmp_path / "picture.png").write_bytes(b"\x89PNG")
     assert message in run(*arguments, code=code)
+
+
+def test_a_store_from_before_parents_and_windows_opens(docs: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    ingest(docs, store, *FAST)
+    manifest = json.loads((store / "chunking-plus.json").read_text(encoding="utf-8"))
+    del manifest["parser"]["parent_size"], manifest["parser"]["window_sentences"]
+    (store / "chunking-plus.json").write_text(json.dumps(manifest), encoding="utf-8")
+    assert query(store, "-k", 1)[0]["file"] == "天气.md"
+    assert ingest(docs, store)["unchanged"] == 3
 
 
 def test_a_refused_ingest_does_not_change_what_the_store_remembers(docs: Path, tmp_path: Path) -> None:

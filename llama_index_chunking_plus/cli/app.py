@@ -6,6 +6,7 @@ import io
 import json
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,9 +21,11 @@ from rich.table import Table
 from rich.text import Text
 
 from llama_index_chunking_plus.cli.files import find_files, read_document
-from llama_index_chunking_plus.cli.options import OFFLINE, ParserChoice, make_model, make_parser
+from llama_index_chunking_plus.cli.options import OFFLINE, ParserChoice, as_flags, make_model, make_parser
 from llama_index_chunking_plus.cli.store import CorpusStore
+from llama_index_chunking_plus.core.parents import ParentRef, WindowRef
 from llama_index_chunking_plus.errors import ChunkingPlusError
+from llama_index_chunking_plus.postprocessor.passages import HITS_KEY
 from llama_index_chunking_plus.samples import questions, sample_paths
 
 app = typer.Typer(
@@ -34,14 +37,20 @@ app = typer.Typer(
 out = Console(soft_wrap=True, markup=False, highlight=False, emoji=False)
 err = Console(stderr=True, soft_wrap=True, markup=False, highlight=False, emoji=False)
 
-ParserName = Annotated[str | None, typer.Option("--parser", help="hybrid, semantic or sliding.")]
+ParserName = Annotated[str | None, typer.Option("--parser", help="hybrid, semantic, sliding, small-to-big or window.")]
 ChunkSize = Annotated[int | None, typer.Option(help="Largest size of a chunk, in --unit.")]
-ChunkOverlap = Annotated[int | None, typer.Option(help="Overlap of neighbours, in --unit (sliding).")]
+ChunkOverlap = Annotated[int | None, typer.Option(help="Overlap of neighbours, in --unit (sliding, small-to-big).")]
 TargetSize = Annotated[int | None, typer.Option(help="Wanted mean size, in --unit (semantic).")]
+ParentSize = Annotated[int | None, typer.Option(help="Largest size of a parent, in --unit (small-to-big).")]
+WindowSentences = Annotated[int | None, typer.Option(help="Sentences on each side that a window holds (window).")]
 Unit = Annotated[str | None, typer.Option(help="What sizes count: tokens or chars.")]
 EmbedModel = Annotated[
     str | None,
     typer.Option(help="'offline' (default), or the id or folder of a HuggingFace model."),
+]
+Expand = Annotated[
+    str | None,
+    typer.Option(help="What a hit is shown in: parent, window or none; default: what the store's parser is for."),
 ]
 StoreFolder = Annotated[Path, typer.Option("--store", help="The folder that holds the corpus.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object.")]
@@ -52,10 +61,12 @@ def run_app() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal that has no Chinese still shows the rest
-    try:
-        app()
-    except (ChunkingPlusError, OSError) as error:
-        _fail(str(error))
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        try:
+            app()
+        except (ChunkingPlusError, OSError) as error:
+            _fail(str(error))
 
 
 @app.command()
@@ -65,26 +76,33 @@ def split(
     chunk_size: ChunkSize = None,
     chunk_overlap: ChunkOverlap = None,
     target_size: TargetSize = None,
+    parent_size: ParentSize = None,
+    window_sentences: WindowSentences = None,
     unit: Unit = None,
     embed_model: EmbedModel = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the chunks of files: character range, tokens, and how they begin."""
     choice = ParserChoice().changed_by(
-        parser=parser, chunk_size=chunk_size, chunk_overlap=chunk_overlap, target_size=target_size, unit=unit
+        parser=parser,
+        chunk_size=chunk_size,
+        chunk_overlap=chunk_overlap,
+        target_size=target_size,
+        parent_size=parent_size,
+        window_sentences=window_sentences,
+        unit=unit,
     )
     documents = [read_document(path) for path in find_files(files)]
     nodes = make_parser(choice, lambda: make_model(embed_model or OFFLINE)).get_nodes_from_documents(documents)
     count_tokens = get_tokenizer()
-    chunks = [{**_place(node), "tokens": len(count_tokens(node.text)), "text": node.text} for node in nodes]  # type: ignore[attr-defined]
+    chunks = [
+        {**_place(node), **_around(node, choice.expansion), "tokens": len(count_tokens(node.text)), "text": node.text}  # type: ignore[attr-defined]
+        for node in nodes
+    ]
     if as_json:
         typer.echo(json.dumps({"chunks": chunks}, ensure_ascii=False))
         return
-    table = Table("file", "characters", "tokens", "text")
-    for chunk in chunks:
-        cells = (chunk["file"], f"{chunk['start']}–{chunk['end']}", str(chunk["tokens"]), _preview(chunk["text"]))
-        table.add_row(*map(Text, cells))
-    out.print(table)
+    out.print(_table(chunks, choice.expansion))
     out.print(f"{len(chunks)} chunks of {len(documents)} files ({choice.describe()})")
 
 
@@ -97,6 +115,8 @@ def ingest(
     chunk_size: ChunkSize = None,
     chunk_overlap: ChunkOverlap = None,
     target_size: TargetSize = None,
+    parent_size: ParentSize = None,
+    window_sentences: WindowSentences = None,
     unit: Unit = None,
     embed_model: EmbedModel = None,
     as_json: AsJson = False,
@@ -104,7 +124,14 @@ def ingest(
     """Bring files into a store; what is unchanged costs nothing, what was interrupted is completed."""
     corpus = CorpusStore(store)
     manifest = corpus.settle(
-        embed_model, parser, chunk_size=chunk_size, chunk_overlap=chunk_overlap, target_size=target_size, unit=unit
+        embed_model,
+        parser,
+        chunk_size=chunk_size,
+        chunk_overlap=chunk_overlap,
+        target_size=target_size,
+        parent_size=parent_size,
+        window_sentences=window_sentences,
+        unit=unit,
     )
     documents = [read_document(path) for path in find_files(paths)]
     with _progress("Ingesting") as on_progress:
@@ -122,22 +149,26 @@ def ingest(
 def query(
     question: Annotated[str, typer.Argument(help="What to look for.")],
     store: StoreFolder,
-    k: Annotated[int, typer.Option("-k", min=1, help="How many passages.")] = 5,
+    k: Annotated[int, typer.Option("-k", min=1, help="How many passages, at most.")] = 5,
+    expand: Expand = None,
     embed_model: EmbedModel = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the passages nearest to a question, with file and exact character range."""
     if not question.strip():
         raise typer.BadParameter("the question is blank")
-    hits = CorpusStore(store).query(question, k, embed_model)
+    hits = CorpusStore(store).query(question, k, embed_model, expand)
     if as_json:
-        passages = [{**_place(hit.node), "score": hit.score, "text": hit.node.get_content()} for hit in hits]
+        passages = [
+            {**_place(hit.node), "score": hit.score, "text": hit.node.get_content(), **_children(hit.node)}
+            for hit in hits
+        ]
         typer.echo(json.dumps({"question": question, "passages": passages}, ensure_ascii=False))
         return
     for rank, hit in enumerate(hits, 1):
         _print_hit(rank, hit)
     if not hits:
-        out.print("nothing found: the store is empty")
+        out.print("nothing found: the store is empty, or out of step with its files; ingest them again")
 
 
 @app.command()
@@ -187,6 +218,28 @@ def _place(node: BaseNode) -> dict[str, Any]:
     }
 
 
+def _around(node: BaseNode, expansion: str) -> dict[str, list[int]]:
+    """The range of the parent or window that the chunk is read in, if it has one."""
+    ref = ParentRef.from_metadata(node.metadata) or WindowRef.from_metadata(node.metadata)
+    return {} if ref is None else {expansion: list(ref.span)}
+
+
+def _children(node: BaseNode) -> dict[str, list[dict[str, Any]]]:
+    """The chunks that were hit, if the passage stands for such."""
+    hits = node.metadata.get(HITS_KEY)
+    return {} if hits is None else {"hits": [{key: hit[key] for key in ("start", "end", "score")} for hit in hits]}
+
+
+def _table(chunks: list[dict[str, Any]], expansion: str) -> Table:
+    around = [] if expansion == "none" else [expansion]
+    table = Table("file", "characters", *around, "tokens", "text")
+    for chunk in chunks:
+        ranges = [(chunk["start"], chunk["end"]), *(chunk[name] for name in around)]
+        places = [f"{start}–{end}" for start, end in ranges]
+        table.add_row(*map(Text, (chunk["file"], *places, str(chunk["tokens"]), _preview(chunk["text"]))))
+    return table
+
+
 def _stands_in(text: str, node: BaseNode) -> bool:
     place = _place(node)
     return text[place["start"] : place["end"]] == node.get_content()
@@ -195,8 +248,10 @@ def _stands_in(text: str, node: BaseNode) -> bool:
 def _print_hit(rank: int, hit: NodeWithScore) -> None:
     place = _place(hit.node)
     score = "" if hit.score is None else f"  score {hit.score:.3f}"
+    hits = _children(hit.node).get("hits", [])
+    stands_for = f"  {len(hits)} {'chunk' if len(hits) == 1 else 'chunks'} hit" if hits else ""
     head = Text(f"{rank}. {place['file']}", style="bold")
-    out.print(head.append(f" characters {place['start']}–{place['end']}{score}", style="not bold"))
+    out.print(head.append(f" characters {place['start']}–{place['end']}{score}{stands_for}", style="not bold"))
     out.print(hit.node.get_content().strip())
     out.print()
 
@@ -213,6 +268,10 @@ def _progress(title: str) -> Iterator[Callable[[int, int], None]]:
     with Progress(*columns, console=err, transient=True) as progress:
         task = progress.add_task(title, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    err.print(f"warning: {as_flags(str(message))}", style="yellow")
 
 
 def _fail(message: str) -> None:

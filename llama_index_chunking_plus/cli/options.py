@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -13,14 +14,24 @@ from llama_index.core.node_parser import NodeParser
 
 from llama_index_chunking_plus.embeddings import OfflineEmbedding
 from llama_index_chunking_plus.errors import MissingExtraError, OptionError
-from llama_index_chunking_plus.node_parser import HybridNodeParser, SemanticNodeParser, SlidingWindowNodeParser
+from llama_index_chunking_plus.node_parser import (
+    ChineseSentenceWindowNodeParser,
+    HybridNodeParser,
+    SemanticNodeParser,
+    SlidingWindowNodeParser,
+    SmallToBigNodeParser,
+)
 
 OFFLINE = "offline"
+EXPANSIONS = {"parent": "small-to-big", "window": "window", "none": None}  # what chunks are read in, and who makes it
 _FLAGS = {
-    "(?:max_chunk_size|max_size|chunk_size)": "--chunk-size",
-    "chunk_overlap": "--chunk-overlap",
+    "(?:max_chunk_size|max_sentence_size|max_size|chunk_size|child_size)": "--chunk-size",
+    "(?:chunk_overlap|child_overlap)": "--chunk-overlap",
     "target_size": "--target-size",
+    "parent_size": "--parent-size",
+    "window_sentences": "--window-sentences",
 }
+_CHILDREN_PER_PARENT = 6  # as the parser's own defaults have it
 
 
 @dataclass(frozen=True)
@@ -32,6 +43,13 @@ class ParserChoice:
     chunk_overlap: int | None = None
     target_size: int | None = None
     unit: str = "tokens"
+    parent_size: int | None = None
+    window_sentences: int | None = None
+
+    @property
+    def expansion(self) -> str:
+        """What a chunk of this parser can be read in: its parent, its window, or nothing but itself."""
+        return next((name for name, parser in EXPANSIONS.items() if parser == self.parser), "none")
 
     def changed_by(self, **given: Any) -> ParserChoice:
         """The choice with every option that was given on the command line."""
@@ -43,34 +61,43 @@ class ParserChoice:
 
 
 def _sliding(choice: ParserChoice, _: Callable[[], BaseEmbedding]) -> NodeParser:
-    _refuse(choice, "target_size")
-    given = {"chunk_size": choice.chunk_size, "chunk_overlap": choice.chunk_overlap}
-    sizes: dict[str, Any] = {name: size for name, size in given.items() if size is not None}
+    sizes = _given(chunk_size=choice.chunk_size, chunk_overlap=choice.chunk_overlap)
     return SlidingWindowNodeParser(unit=choice.unit, **sizes)
 
 
 def _semantic(choice: ParserChoice, model: Callable[[], BaseEmbedding]) -> NodeParser:
-    _refuse(choice, "chunk_overlap")
-    size = {} if choice.chunk_size is None else {"max_size": choice.chunk_size}
-    return SemanticNodeParser(
-        embed_model=model(),
-        unit=choice.unit,
-        target_size=choice.target_size,
-        **size,
-    )
+    sizes = _given(max_size=choice.chunk_size, target_size=choice.target_size)
+    return SemanticNodeParser(embed_model=model(), unit=choice.unit, **sizes)
 
 
 def _hybrid(choice: ParserChoice, model: Callable[[], BaseEmbedding]) -> NodeParser:
-    _refuse(choice, "chunk_overlap", "target_size")
     size = {"max_chunk_size": 410 if choice.chunk_size is None else choice.chunk_size}
     return HybridNodeParser.from_defaults(model(), unit=choice.unit, **size)
 
 
-_PARSERS: dict[str, Callable[[ParserChoice, Callable[[], BaseEmbedding]], NodeParser]] = {
-    "hybrid": _hybrid,
-    "semantic": _semantic,
-    "sliding": _sliding,
-}
+def _small_to_big(choice: ParserChoice, _: Callable[[], BaseEmbedding]) -> NodeParser:
+    child, parent = choice.chunk_size, choice.parent_size
+    if parent is None and child is not None:
+        parent = child * _CHILDREN_PER_PARENT
+    elif child is None and parent is not None:
+        child = math.ceil(parent / _CHILDREN_PER_PARENT)
+    sizes = _given(parent_size=parent, child_size=child, child_overlap=choice.chunk_overlap)
+    return SmallToBigNodeParser(unit=choice.unit, **sizes)
+
+
+def _window(choice: ParserChoice, _: Callable[[], BaseEmbedding]) -> NodeParser:
+    sizes = _given(max_sentence_size=choice.chunk_size, window_sentences=choice.window_sentences)
+    return ChineseSentenceWindowNodeParser(unit=choice.unit, store="span", **sizes)
+
+
+_PARSERS: dict[str, tuple[Callable[[ParserChoice, Callable[[], BaseEmbedding]], NodeParser], set[str]]] = {
+    "hybrid": (_hybrid, set()),
+    "semantic": (_semantic, {"target_size"}),
+    "sliding": (_sliding, {"chunk_overlap"}),
+    "small-to-big": (_small_to_big, {"chunk_overlap", "parent_size"}),
+    "window": (_window, {"window_sentences"}),
+}  # how it is made, and the options that not every parser has
+_OWN_OPTIONS = sorted({name for _, names in _PARSERS.values() for name in names})
 
 
 def make_parser(choice: ParserChoice, model: Callable[[], BaseEmbedding]) -> NodeParser:
@@ -83,12 +110,16 @@ def make_parser(choice: ParserChoice, model: Callable[[], BaseEmbedding]) -> Nod
         raise OptionError(f"--parser {choice.parser!r} is not one of {', '.join(_PARSERS)}")
     if choice.unit not in {"tokens", "chars"}:
         raise OptionError(f"--unit {choice.unit!r} is neither tokens nor chars")
+    make, own_options = _PARSERS[choice.parser]
+    for name in _OWN_OPTIONS:
+        if name not in own_options and getattr(choice, name) is not None:
+            raise OptionError(f"--{name.replace('_', '-')} has no meaning for --parser {choice.parser}; leave it out")
     try:
-        return _PARSERS[choice.parser](choice, model)
+        return make(choice, model)
     except ValidationError as error:
-        raise OptionError(_as_flags("; ".join(each["msg"] for each in error.errors()))) from error
+        raise OptionError(as_flags("; ".join(each["msg"] for each in error.errors()))) from error
     except ValueError as error:
-        raise OptionError(_as_flags(str(error))) from error
+        raise OptionError(as_flags(str(error))) from error
 
 
 def make_model(name: str) -> BaseEmbedding:
@@ -112,14 +143,13 @@ def make_model(name: str) -> BaseEmbedding:
         ) from error
 
 
-def _as_flags(message: str) -> str:
+def as_flags(message: str) -> str:
     """The message of a parser in the words of the command line."""
     for option, flag in _FLAGS.items():
         message = re.sub(rf"\b{option}=", f"{flag} ", message)
     return message.replace("Value error, ", "")
 
 
-def _refuse(choice: ParserChoice, *names: str) -> None:
-    for name in names:
-        if getattr(choice, name) is not None:
-            raise OptionError(f"--{name.replace('_', '-')} has no meaning for --parser {choice.parser}; leave it out")
+def _given(**options: int | None) -> dict[str, Any]:
+    """The options that were given; a parser has its own default for the others."""
+    return {name: value for name, value in options.items() if value is not None}

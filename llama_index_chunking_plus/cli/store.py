@@ -15,14 +15,17 @@ from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.schema import NodeWithScore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
-from llama_index_chunking_plus.cli.options import OFFLINE, ParserChoice, make_model, make_parser
-from llama_index_chunking_plus.errors import MissingExtraError, StoreMismatchError
-from llama_index_chunking_plus.ingestion import SyncReport, sync_documents
+from llama_index_chunking_plus.cli.options import EXPANSIONS, OFFLINE, ParserChoice, make_model, make_parser
+from llama_index_chunking_plus.errors import MissingExtraError, OptionError, StoreMismatchError
+from llama_index_chunking_plus.ingestion import SyncReport, load_docstore, sync_documents
 from llama_index_chunking_plus.ingestion.ledger import exclusive
+from llama_index_chunking_plus.postprocessor import ParentExpansionPostprocessor, SentenceWindowPostprocessor
+from llama_index_chunking_plus.storage import SourceSliceLookup
 
 _MANIFEST = "chunking-plus.json"
 _COLLECTION = "chunks"
 _DOCUMENTS = "documents"
+_CHILDREN_PER_PARENT = 8  # asked for to a parent: usually all that it has
 _BATCH_DOCUMENTS = 16  # a progress bar that moves, and little to do again after a kill
 
 
@@ -104,10 +107,26 @@ class CorpusStore:
             on_progress=on_progress,
         )
 
-    def query(self, question: str, k: int, embed_model: str | None = None) -> list[NodeWithScore]:
-        """The ``k`` chunks nearest to the question."""
-        index = self.index(embed_model)
-        return index.as_retriever(similarity_top_k=k).retrieve(question)
+    def query(
+        self, question: str, k: int, embed_model: str | None = None, expand: str | None = None
+    ) -> list[NodeWithScore]:
+        """At most ``k`` passages: the nearest chunks, or what they are read in.
+
+        Raises:
+            OptionError: there is no such ``expand``.
+            StoreMismatchError: see `index`; or the store's chunks know nothing of what they are to be expanded to.
+        """
+        expansion = self._expansion(expand)
+        asked = k * _CHILDREN_PER_PARENT if expansion == "parent" else k
+        hits = self.index(embed_model).as_retriever(similarity_top_k=asked).retrieve(question)
+        if expansion == "none":
+            return hits
+        docstore = load_docstore(self.folder / _DOCUMENTS)
+        if expansion == "window":
+            return SentenceWindowPostprocessor(docstore=docstore).postprocess_nodes(hits)
+        lookup = SourceSliceLookup(docstore)
+        expander = ParentExpansionPostprocessor(lookup=lookup, max_parents=k, merge_adjacent=False)
+        return expander.postprocess_nodes(hits)[:k]
 
     def index(self, embed_model: str | None = None) -> VectorStoreIndex:
         """The store as a LlamaIndex index.
@@ -116,14 +135,30 @@ class CorpusStore:
             StoreMismatchError: nothing was ingested here, or with another embedding model than is asked for, or what is
                 there is damaged.
         """
+        known = self._known()
+        self._check("embedding model", "--embed-model", known.embed_model, embed_model or known.embed_model)
+        model: BaseEmbedding = make_model(known.embed_model)
+        return VectorStoreIndex.from_vector_store(self._vector_store(), embed_model=model)
+
+    def _known(self) -> Manifest:
         known = self.manifest()
         if known is None:
             raise StoreMismatchError(
                 f"{self.folder} is no store; run: chunking-plus ingest PATHS --store {self.folder}"
             )
-        self._check("embedding model", "--embed-model", known.embed_model, embed_model or known.embed_model)
-        model: BaseEmbedding = make_model(known.embed_model)
-        return VectorStoreIndex.from_vector_store(self._vector_store(), embed_model=model)
+        return known
+
+    def _expansion(self, asked: str | None) -> str:
+        """What hits are expanded to: what is asked for, if the store can; else what its parser is for."""
+        if asked is not None and asked not in EXPANSIONS:
+            raise OptionError(f"--expand {asked!r} is not one of {', '.join(EXPANSIONS)}")
+        parser = self._known().parser
+        if asked in {None, "none", parser.expansion}:
+            return asked or parser.expansion
+        raise StoreMismatchError(
+            f"{self.folder} was made with the parser {parser.parser!r}, whose chunks have no {asked}; leave --expand "
+            f"out, or ingest with --parser {EXPANSIONS[asked]} into a new --store"
+        )
 
     def _check(self, what: str, option: str, known: str, asked: str) -> None:
         if known != asked:

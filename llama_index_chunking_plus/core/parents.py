@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from llama_index_chunking_plus.core.spans import Span
 
@@ -25,8 +25,7 @@ def text_hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-@dataclass(frozen=True)
-class ParentRef:
+class ParentRef(NamedTuple):
     """What a child's metadata says of its parent.
 
     Example:
@@ -48,7 +47,8 @@ class ParentRef:
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, Any]) -> ParentRef | None:
         """The parent that the metadata names; None if a key is missing or makes no sense."""
-        parent_id, start, end, digest = (metadata.get(key) for key in PARENT_KEYS)
+        get = metadata.get
+        parent_id, digest, start, end = get("parent_id"), get("parent_hash"), get("parent_start"), get("parent_end")
         if not (isinstance(parent_id, str) and isinstance(digest, str)):
             return None
         if not (isinstance(start, int) and isinstance(end, int) and 0 <= start < end):

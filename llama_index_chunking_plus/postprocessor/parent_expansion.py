@@ -106,7 +106,8 @@ class ParentExpansionPostprocessor(PassagePostprocessor):
     def _look_up(self, children: Sequence[BaseNode]) -> Plan[Found]:
         found = Found()
         for lookup in self.lookup:
-            missing = [child for child in children if not _is_settled(child, found)]
+            is_first = not (found.parents or found.stale)
+            missing = children if is_first else [child for child in children if not _is_settled(child, found)]
             if missing:
                 found |= yield from lookup.plan(missing)
         return found

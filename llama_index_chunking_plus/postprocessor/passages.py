@@ -141,7 +141,10 @@ def text_of(node: BaseNode) -> str:
 def span_of(node: BaseNode) -> Span | None:
     """The node's range in its document; None if it has none, or one that cannot be that of its text."""
     start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
-    if start is None or end is None or start < 0 or end - start != len(text_of(node)):
+    if start is None or end is None or start < 0:
+        return None
+    text = node.text if isinstance(node, TextNode) else text_of(node)
+    if end - start != len(text):
         return None
     return Span(start, end)
 

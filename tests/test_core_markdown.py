@@ -1,0 +1,348 @@
+"""Markdown in blocks: a set of cases in readable files, CommonMark's own examples, and what holds for any text."""
+
+from __future__ import annotations
+
+import os
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from time import process_time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from spec_examples import spec_examples
+
+from llama_index_chunking_plus.core.blocks import Block, BlockKind
+from llama_index_chunking_plus.core.markdown import inline_atoms, markdown_blocks
+from llama_index_chunking_plus.core.spans import Span, is_partition
+
+CASES = Path(__file__).parent / "data" / "markdown"
+ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|x[0-9a-f]{2}|[rntf0])")
+WHITE_SPACE = re.compile(r"[\s\ufeff]*")
+LINE_END = re.compile(r"\r\n?|\n|\Z")
+
+
+# ------------------------------------------------------------------------------------------------ cases in files
+
+
+@dataclass(frozen=True)
+class Case:
+    """``@@@ title``, the source, ``@@@ =>``, the expected description; newlines and the like by name if it says so."""
+
+    title: str
+    source: str
+    expected: str
+
+    @property
+    def text(self) -> str:
+        if not self.title.endswith("(escaped)"):
+            return self.source
+        return ESCAPE.sub(lambda found: _unescaped(found[0]), self.source.replace("\n", ""))
+
+
+def _unescaped(name: str) -> str:
+    simple = {"\\r": "\r", "\\n": "\n", "\\t": "\t", "\\f": "\f", "\\0": "\0"}
+    return simple[name] if name in simple else chr(int(f"0{name[1:]}".replace("u", "x"), 0))
+
+
+def _escaped(text: str) -> str:
+    return "".join(_shown(character) for character in text)
+
+
+def _shown(character: str) -> str:
+    if character == "\u3000" or (character.isprintable() and character != "\ufeff"):
+        return character
+    names = {"\r": "\\r", "\n": "\\n", "\t": "\\t", "\f": "\\f", "\0": "\\0"}
+    return names.get(character, f"\\u{ord(character):04x}")
+
+
+def cases() -> list[Case]:
+    found = []
+    for path in sorted(CASES.glob("*.md")):
+        title, source = "", ""
+        for part in path.read_text(encoding="utf-8").split("@@@ ")[1:]:
+            heading, _, rest = part.partition("\n")
+            if heading == "=>":
+                found.append(Case(title, source, rest))
+            else:
+                title, source = f"{path.stem}: {heading}", rest
+    return found
+
+
+def description(text: str) -> str:
+    """The blocks of a text: kind, level and first line of each; below it what may be done with it."""
+    return "".join(f"{line}\n" for block in markdown_blocks(text) for line in _described(text, block))
+
+
+def _described(text: str, block: Block) -> Iterator[str]:
+    level = f"[{block.level}]" if block.level else ""
+    info = f"({block.info})" if block.info else ""
+    yield f"{block.kind.value}{level}{info}: {_first_line(text, block.span)}"
+    if block.title:
+        yield f"  title: {_escaped(block.title)}"
+    for lead in block.lead:
+        yield f"  lead: {_escaped(lead.of(text))}"
+    for number, group in enumerate(block.cuts, 1):
+        yield from (f"  cut {number}: {_first_line(text, Span(cut, block.span.end))}" for cut in group)
+    yield from (f"  inner: {_escaped(inner.of(text))}" for inner in block.inner)
+    yield from (f"  atom: {_escaped(atom.of(text))}" for atom in inline_atoms(text, block))
+
+
+def _first_line(text: str, span: Span) -> str:
+    content = span.of(text)
+    begin = len(content) - len(content.lstrip("\ufeff\r\n"))
+    end = LINE_END.search(content, begin)
+    return _escaped(content[begin : end.start() if end else len(content)])
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.title)
+def test_case(case: Case) -> None:
+    assert description(case.text) == case.expected
+
+
+def test_the_cases_cover_every_kind_and_every_file_has_some() -> None:
+    kinds = {block.kind for case in cases() for block in markdown_blocks(case.text)}
+    assert kinds == set(BlockKind) - {BlockKind.PROTECTED}
+    assert len(list(cases())) >= 80
+    assert {case.title.split(":")[0] for case in cases()} == {path.stem for path in CASES.glob("*.md")}
+
+
+# ------------------------------------------------------------------------------------------------ any text
+
+
+def check(text: str) -> list[Block]:
+    """What holds for any text: a partition, and all positions in their place."""
+    blocks = markdown_blocks(text)
+    assert is_partition([block.span for block in blocks], len(text))
+    for before, block in zip([None, *blocks], blocks, strict=False):
+        _check_block(text, before, block)
+    return blocks
+
+
+def _check_block(text: str, before: Block | None, block: Block) -> None:
+    start, end = block.span
+    assert before is None or not WHITE_SPACE.fullmatch(text, start, end)
+    assert (block.level > 0) == (block.kind is BlockKind.HEADING)
+    assert block.title == "" or block.kind is BlockKind.HEADING
+    for lead in block.lead:
+        assert lead.start < lead.end
+        assert (start <= lead.start and lead.end <= end) or (
+            before is not None and lead.end == start > before.span.start
+        )
+    for group in block.cuts:
+        assert group
+        assert list(group) == sorted(set(group))
+        assert all(start < cut < end for cut in group)
+        assert not any(_holds(block.inner, cut) for cut in group)
+    for spans in (block.inner, inline_atoms(text, block)):
+        assert all(start <= span.start < span.end <= end for span in spans)
+        assert all(one.end <= other.start for one, other in pairwise(spans))
+
+
+def _holds(spans: tuple[Span, ...], position: int) -> bool:
+    nearest = bisect_left(spans, (position, 0)) - 1
+    return nearest >= 0 and position < spans[nearest].end
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("before", ["", "\ufeff", "\n\n", "\ufeff\n \n"])
+def test_newlines_and_a_byte_order_mark_change_no_block(newline: str, before: str) -> None:
+    for case in cases():
+        if case.title.endswith("(escaped)") or case.title.startswith("front_matter"):
+            continue
+        plain = check(case.text)
+        other = check(before.replace("\n", newline) + case.text.replace("\n", newline))
+        assert [_facts(block) for block in other] == [_facts(block) for block in plain], case.title
+
+
+def _facts(block: Block) -> tuple[object, ...]:
+    return block.kind, block.level, block.title, block.info, [len(group) for group in block.cuts], len(block.inner)
+
+
+LINES = [
+    *("# 标题", "## two ##", "###", "#标题", "===", "---", "***", "标题\n---"),
+    *(
+        "正文。",
+        "第二行，`代码`和$x$。",
+        "步骤如下：",
+        "  缩进",
+        "    四格",
+        "\t制表",
+        "\u3000\u3000段落",
+        "\f",
+        "a | b",
+    ),
+    *("- 项", "  - 内项", "* 项", "1. 一", "2) 二", "   续", "-", "- - a", "> - a", "- > a", "- ```", "- $$"),
+    *("| a | b |", "|---|---|", "| 1 | 2 |", "a|b", "-|-", "> | a |", "> |---|"),
+    *("```", "````", "```py", "~~~", "~~~~", "  ```", "> ```"),
+    *("$$", "$$ a $$", "$$a", "b$$", r"\[", r"\]", r"\[ a \]", r"\begin{align}", r"\end{align}", "> $$"),
+    *("<div>", "</div>", "<table>", "</table>", "<tr><th>a</th></tr>", "<tr><td>1</td></tr>", "<thead>", "</thead>"),
+    *(
+        "<!--",
+        "-->",
+        "<!-- a -->",
+        "<pre>",
+        "</pre>",
+        "<?",
+        "?>",
+        "<![CDATA[",
+        "<![x[",
+        "<table",
+        "  <table>",
+        "> <table>",
+    ),
+    *("> 引用", ">> 深", ">", "[^1]: 脚注", "[^1]:", "    脚注的第二段", "[a]: /b", "[a]:", "'题"),
+    *("", " ", "", "\ufeff", "\0", "\ud800", "a\u2028b", "...", "title: x"),
+]
+NEWLINES = ["\n", "\n", "\n", "\n\n", "\r\n", "\r", ""]
+MARKDOWN = st.lists(st.tuples(st.sampled_from(LINES), st.sampled_from(NEWLINES)), max_size=30).map(
+    lambda parts: "".join(line + newline for line, newline in parts)
+)
+
+
+@settings(max_examples=600, deadline=None)
+@given(MARKDOWN)
+def test_any_lines_make_a_partition(text: str) -> None:
+    check(text)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(st.sampled_from("#-*+>|`~$\\[]()<!:=_&\"' \t\r\n\0\ufeff\f1.a字：。^{}table/"), max_size=60))
+def test_any_characters_make_a_partition(text: str) -> None:
+    check(text)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from([line for line in LINES if not line.startswith(("[a", "- ", "> "))]), max_size=20))
+def test_the_title_of_a_heading_stands_in_its_range(lines: list[str]) -> None:
+    text = "\n".join(lines)
+    for block in check(text):
+        if block.kind is BlockKind.HEADING and block.span.of(text).lstrip("\ufeff \n").startswith("#"):
+            assert block.title in block.span.of(text)
+
+
+@settings(max_examples=200, deadline=None)
+@given(MARKDOWN)
+def test_what_stands_before_a_heading_changes_no_block_after_it(after: str) -> None:
+    alone = markdown_blocks("# 标题\n\n" + after)
+    following = markdown_blocks("前文。\n\n# 标题\n\n" + after)
+    assert [_facts(block) for block in following[1:]] == [_facts(block) for block in alone]
+
+
+def test_no_text_has_no_blocks() -> None:
+    assert markdown_blocks("") == []
+
+
+# ------------------------------------------------------------------------------------------------ time
+
+
+HOSTILE = {
+    "quotes": ">" * 60_000,
+    "deep quotes": ("> " * 40 + "a\n") * 700,
+    "lazy quotes": ("> " * 40 + "a\n" + "b\n" * 50) * 300,
+    "stairs": "".join("  " * depth + "- a\n" for depth in range(240)),
+    "items": "- a\n\n" * 12_000,
+    "nested items": "- " * 30_000,
+    "fences in items": "- ```\n" * 10_000,
+    "open formulas": "\\[ a\n" * 10_000,
+    "open formulas in items": "- \\[\n" * 10_000,
+    "open environments": "\\begin{align}\n\\[\n$$x\n\n" * 2_500,
+    "a formula with a long tail": "$$a$$" + " " * 60_000 + "x",
+    "open tables": "<table>\n\n" * 6_000,
+    "nested tables": "<table>\n\n" * 3_000 + "</table>\n\n" * 3_000,
+    "closed tables": "<table>\n\n<tr><td>a\n\n</table>\n\n" * 2_000,
+    "tables and nonsense": "<table>\n\n" + "<![x[\n\n<table>\n\n" * 3_000,
+    "open comments": "<!--\n" * 12_000,
+    "tags": "<a " * 20_000,
+    "brackets": "[" * 30_000,
+    "images": "![" * 15_000,
+    "closed brackets": "[" * 15_000 + "](a)" * 15_000,
+    "titles": "# " + "[" * 15_000 + "\n# " + "*a _b " * 5_000,
+    "open inline formulas": "\\(" * 15_000 + "$a " * 10_000,
+    "backticks": "".join("`" * length + " " for length in range(300)),
+    "wide table": "|" + "a|" * 1_000 + "\n|" + "-|" * 1_000 + "\n" + "|a\n" * 20_000,
+    "pipes": "|\n" * 30_000,
+    "definitions": "[a]: /b\n" * 7_000,
+    "footnotes": "[^a]: " * 10_000,
+    "dashes": "-\n" * 30_000,
+    "blank lines": "- a\n" + "\n" * 60_000,
+    "hashes": "#\n" * 10_000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_input_takes_no_more_than_linear_time(name: str) -> None:
+    text = HOSTILE[name]
+    begin = process_time()
+    check(text)
+    assert process_time() - begin < 6  # well under a second each; tens of seconds where time grows with the square
+
+
+# ------------------------------------------------------------------------------------------------ CommonMark's examples
+
+TAGS = {
+    **{f"h{level}": f"heading[{level}]" for level in range(1, 7)},
+    "p": "paragraph",
+    "ul": "list",
+    "ol": "list",
+    "pre": "code",
+    "blockquote": "quote",
+    "hr": "break",
+}
+FRONT_MATTER_HERE = {"---\n---\n"}  # to CommonMark two thematic breaks
+
+
+class TopLevel(HTMLParser):
+    """The elements of an HTML text that stand in no other."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.level = 0
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002  the parser's signature
+        if self.level == 0:
+            self.tags.append(TAGS[tag])
+        self.level += tag not in {"hr", "br", "img"}
+
+    def handle_startendtag(self, tag: str, attrs: object) -> None:  # noqa: ARG002  the parser's signature
+        if self.level == 0:
+            self.tags.append(TAGS[tag])
+
+    def handle_endtag(self, tag: str) -> None:  # noqa: ARG002  the parser's signature
+        self.level -= 1
+
+
+@pytest.fixture(scope="module")
+def examples(pytestconfig: pytest.Config) -> list[dict[str, str]]:
+    if os.environ.get("CHUNKING_PLUS_OFFLINE") == "1":
+        pytest.skip("CHUNKING_PLUS_OFFLINE=1: CommonMark's examples are not downloaded")
+    return spec_examples(pytestconfig.cache.mkdir("commonmark"))
+
+
+@pytest.mark.spec
+def test_every_example_of_commonmark_becomes_a_partition(examples: list[dict[str, str]]) -> None:
+    assert len(examples) > 600
+    for example in examples:
+        check(example["markdown"])
+        check(example["markdown"].replace("\n", "\r\n"))
+
+
+@pytest.mark.spec
+def test_blocks_are_those_of_commonmark(examples: list[dict[str, str]]) -> None:
+    """Where an example has no HTML and no link definition, its blocks are the elements of its HTML."""
+    compared = 0
+    for example in examples:
+        text = example["markdown"]
+        if "<" in text or "]:" in text or text in FRONT_MATTER_HERE:
+            continue
+        kinds = [block.kind.value + (f"[{block.level}]" if block.level else "") for block in markdown_blocks(text)]
+        assert kinds == TopLevel(example["html"]).tags or not text.strip(), text
+        compared += 1
+    assert compared > 400
