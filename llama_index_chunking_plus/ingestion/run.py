@@ -30,6 +30,7 @@ from llama_index_chunking_plus.storage.stores import (
     max_batch_size,
     pages,
     rows_by_document,
+    settle,
 )
 
 logger = logging.getLogger(__name__)
@@ -126,6 +127,8 @@ class SyncRun:
         missing = [document_id for document_id in records if document_id not in contents] if self.delete_missing else []
         owners = {row: document_id for document_id, record in records.items() for row in record.rows}
         store = self.pipeline.vector_store
+        if store is not None and UNFINISHED in records.values():
+            settle(store)
         if self.delete_missing and store is not None:  # also what no record knows
             missing += [
                 each for each in ids_of_documents(store, owners) or [] if each not in contents and each not in records

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+import numpy as np
 from llama_index.core.schema import BaseNode
 from llama_index.core.vector_stores.types import (
     BasePydanticVectorStore,
@@ -27,6 +28,7 @@ DEFAULT_BATCH_SIZE = 1_000
 MAX_ASKED = 1_000  # ids or values in one question to a store: far below every limit known, far above one query's need
 _PAGE = 5_000  # rows asked for at once
 _EVERY_ROW = 2**31 - 1
+_NO_ROW = "chunking-plus/no-such-row"
 _FEW_DOCUMENTS = 16  # up to here one query per document is cheaper than the list of all rows
 
 T = TypeVar("T")
@@ -46,6 +48,7 @@ class StoreFacts:
             texts, and so has no rows to return.
         rows_where: the rows that pass a filter; for a store whose `get_nodes` does not take a filter alone.
         replace_rows: puts nodes in the place of the rows with their ids, never leaving an id without a row.
+        settle: makes the store act on what a caller that died has left with it; for a store that can be late.
     """
 
     max_batch_size: Callable[[Any], int]
@@ -56,6 +59,7 @@ class StoreFacts:
     ids_with: Callable[[Any, str, Sequence[str]], list[str]] | None = None
     rows_where: Callable[[Any, MetadataFilters], Sequence[BaseNode]] | None = None
     replace_rows: Callable[[Any, Sequence[BaseNode]], None] | None = None
+    settle: Callable[[Any], None] | None = None
 
 
 def max_batch_size(vector_store: BasePydanticVectorStore) -> int:
@@ -129,6 +133,13 @@ def replace_rows(vector_store: BasePydanticVectorStore, nodes: Sequence[BaseNode
     facts = _facts(vector_store)
     if facts and facts.replace_rows:
         facts.replace_rows(vector_store, nodes)
+
+
+def settle(vector_store: BasePydanticVectorStore) -> None:
+    """Have the store act on writes whose caller died before they were answered; afterwards its rows can be trusted."""
+    facts = _facts(vector_store)
+    if facts and facts.settle:
+        facts.settle(vector_store)
 
 
 def returns_rows(vector_store: BasePydanticVectorStore) -> bool:
@@ -231,18 +242,59 @@ def _chroma_rows_where(store: Any, filters: MetadataFilters) -> Sequence[BaseNod
     return store.query(VectorStoreQuery(filters=filters, similarity_top_k=_EVERY_ROW)).nodes or []
 
 
-class _Upserting:
+class _InPlace:
     """A Chroma collection whose `add` replaces: the adapter only knows `add`, which keeps the old row of an id."""
 
     def __init__(self, collection: Any) -> None:
         self._collection = collection
 
     def add(self, **rows: Any) -> None:
-        self._collection.upsert(**rows)
+        """Put these rows in the place of those with their ids, and send no vector again that did not change.
+
+        Chroma links a point anew when its vector is sent. Where many rows have the same vector, that cuts its graph
+        into pieces, and queries miss rows, or find none, for good.
+        """
+        olds, columns = self._olds(rows["ids"]), list(rows)
+        kept: list[dict[str, Any]] = []
+        moved: list[dict[str, Any]] = []
+        fresh: list[dict[str, Any]] = []
+        for values in zip(*rows.values(), strict=True):
+            row = dict(zip(columns, values, strict=True))
+            old = olds.get(row["ids"])
+            if old is None:
+                fresh.append(row)
+                continue
+            row["metadatas"] = {**dict.fromkeys(old["metadatas"] or {}), **row["metadatas"]}  # else old keys would stay
+            (kept if _same_vector_and_text(row, old) else moved).append(row)
+        _send(self._collection.update, kept, ["ids", "metadatas"])
+        _send(self._collection.update, moved, columns)
+        _send(self._collection.add, fresh, columns)
+
+    def _olds(self, row_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        columns = ["embeddings", "documents", "metadatas"]
+        found = self._collection.get(ids=list(row_ids), include=columns)
+        return {
+            row_id: {column: found[column][position] for column in columns}
+            for position, row_id in enumerate(found["ids"])
+        }
+
+
+def _same_vector_and_text(row: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+    return row["documents"] == old["documents"] and np.allclose(row["embeddings"], old["embeddings"], atol=1e-7)
+
+
+def _send(call: Callable[..., Any], rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    if rows:
+        call(**{column: [row[column] for row in rows] for column in columns})
 
 
 def _chroma_replace_rows(store: Any, nodes: Sequence[BaseNode]) -> None:
-    type(store)(chroma_collection=_Upserting(store.client)).add(list(nodes))
+    type(store)(chroma_collection=_InPlace(store.client)).add(list(nodes))
+
+
+def _chroma_settle(store: Any) -> None:
+    """A write, of nothing: a server that noted a dead client's write acts on it no earlier than at the next one."""
+    store.client.delete(ids=[_NO_ROW])
 
 
 def _chroma_dimension(store: Any) -> int | None:
@@ -276,6 +328,7 @@ _FACTS: dict[str, StoreFacts] = {
         dimension=_chroma_dimension,
         rows_where=_chroma_rows_where,
         replace_rows=_chroma_replace_rows,
+        settle=_chroma_settle,
     ),
     "SimpleVectorStore": StoreFacts(
         max_batch_size=lambda _: 10_000,
