@@ -1,0 +1,289 @@
+"""Which neighbours belong together: steps, question and answer, definition and example, table and caption.
+
+Each unit (a paragraph, a list, a line) is looked at once: how it begins and how it ends. Ties are made of these looks,
+then joined where they share a unit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from llama_index_chunking_plus.core.numbered import DIGIT, HAN_NUMERAL, ordinal
+from llama_index_chunking_plus.core.spans import Span
+
+_MARKUP = " \t\u3000\ufeff*_>#"  # around a label
+_NUMERAL = f"(?:{DIGIT}{{1,3}}|{HAN_NUMERAL}{{1,3}})"
+_MOST_ASIDES = 3  # units between two steps that are named as such
+_MOST_BETWEEN = 30  # units between two steps, steps of another kind among them
+_SHORTEST_RUN = 2  # steps; one alone is no procedure
+_LONGEST_CAPTION = 120
+
+_STEP = re.compile(
+    rf"""步[骤驟][ ]?(?P<step>{_NUMERAL})(?!{HAN_NUMERAL}|{DIGIT}) | 第(?P<nth>{_NUMERAL})步(?!行)
+    | (?:Step|STEP)[ ](?P<english>{_NUMERAL})\b
+    | (?P<dotted>\d{{1,3}})(?:[.．](?=[ \t]|[^\d\s])|、) | (?P<half>\d{{1,3}})[)）]
+    | [（(](?P<paren>{DIGIT}{{1,3}})[）)]
+    | [（(](?P<han_paren>{HAN_NUMERAL}{{1,3}})[）)] | (?P<han>{HAN_NUMERAL}{{1,3}})、 | (?P<circled>[①-⑳])
+    """,
+    re.VERBOSE,
+)
+_NAMED_STEPS = frozenset(["step", "nth", "english"])
+_LABEL_END = rf"[ ]?{_NUMERAL}?[ ]?[*_]{{0,2}}[:：]|[ ]?{DIGIT}{{1,3}}[.．、 ]"
+_QUESTION = re.compile(rf"(?:(?:问题?|問題?|提问)(?:{_LABEL_END})|(?:Q|Question|QUESTION)(?:{_LABEL_END}))")
+_ANSWER = re.compile(rf"(?:回?答|答案|答复|解答|A|Answer|ANSWER)(?:{_LABEL_END})")
+_EXAMPLE = re.compile(
+    r"例如|比如(?!说不)|譬如|示例|举例|舉例|举个例子|以[^，。]{1,12}为例|例[ ]?\d{0,3}[：:]"
+    r"|(?:For[ ]example|For[ ]instance|E\.g\.|e\.g\.)|Examples?(?:[ ]\d{1,3})?[:：.,]"
+)
+_CAPTION = re.compile(
+    rf"(?:(?P<table>[续附]?[表]|Table|TABLE)|(?P<figure>附?[图圖]|Figure|FIGURE|Fig\.?|FIG\.?|代码|清单|Listing))[ ]?"
+    rf"(?:[A-Z]|{_NUMERAL})(?:[-–—.]{DIGIT}{{1,3}}){{0,3}}[*_]{{0,2}}"
+    rf"(?:[ ]?[:：.．、|][ ]?|[ \t\u3000]{{1,4}}(?![a-z]|显示|列出|给出|展示|表明|说明了|所示|中))\S"
+)
+_TABLE = re.compile(
+    r"\||<table\b|[^|\n]{0,200}[^|\n\\]\|[^\n]{0,500}\n[ |:-]{3,}|[^\t\n]{1,200}\t[^\t\n]{1,200}\t", re.IGNORECASE
+)
+_FIGURE = re.compile(r"!\[|<(?:img|figure|svg)\b|\[!\[|[`~]{3}|\[[图圖]|【[图圖]", re.IGNORECASE)
+_HEADING = re.compile(
+    rf"\#{{1,6}}[ \t]|第(?:{HAN_NUMERAL}{{1,5}}|{DIGIT}{{1,4}})[编編篇章节節](?:[\s：:]|$)"
+    r"|(?:Chapter|CHAPTER|Section|SECTION|Part|PART)[ ](?:\d|[IVX]{1,4}\b)[^a-z]*(?![^\n]*\.$)"
+)
+_RULE = re.compile(r"(?:[-*_=][ ]?){3,}$")
+_BULLET = re.compile(r"[-*+•·●○▪■◆–—][ \t\u3000]|[•●▪■◆]")
+_ASIDES = ("`", "~", ">", "|", "![", "注意", "注：", "说明：", "提示", "Note", "Tip", "Warning")
+_COLONS = ("：", ":")
+
+
+class _Number(NamedTuple):
+    """The number of a step: how it is written, and its value."""
+
+    style: str
+    value: int
+
+
+class _Look(NamedTuple):
+    """How a unit begins and ends."""
+
+    heads: bool = False  # a heading or a rule
+    asks: bool = False
+    answers: bool = False
+    exemplifies: bool = False
+    introduces: bool = False  # it ends with a colon
+    caption: str = ""  # "table" or "figure"
+    holds: str = ""  # "table" or "figure", likewise; a fence is a figure
+    first: _Number | None = None
+    last: _Number | None = None
+    row: str = ""  # what a line of a list or table begins with
+    indent: int = 0
+    is_aside: bool = False  # a note, a quotation, code: it belongs to the step before
+
+
+class _Tie(NamedTuple):
+    """Units from ``first`` to ``last``, both included."""
+
+    first: int
+    last: int
+
+
+def ties(text: str, spans: Sequence[Span]) -> list[Span]:
+    """The ranges that should stay together where they fit, in order; one may lie in another, else none overlap.
+
+    Tied are the steps of a procedure and the line that introduces them; a question and its answer, up to the next
+    question or heading; what is defined and the example that follows; a line that ends in a colon and what it
+    introduces; a caption and its table or figure. Ties that share a unit become one, and the first of them stays as a
+    smaller one, for when the whole does not fit. Nothing before a question of a series is tied to it.
+
+    Args:
+        text: the text.
+        spans: its units in order: paragraphs, lists, tables, or single lines.
+
+    Example:
+        >>> text = "安装步骤：\\n1. 打开\\n2. 关闭\\n完成。\\n"
+        >>> [span.of(text) for span in ties(text, [Span(0, 6), Span(6, 12), Span(12, 18), Span(18, 22)])]
+        ['安装步骤：\\n1. 打开\\n2. 关闭\\n', '安装步骤：\\n1. 打开\\n']
+    """
+    kept = [span for span in spans if not text[span.start : span.end].isspace() and span.start < span.end]
+    looks = [_look(text[span.start : span.end]) for span in kept]
+    found = [*_dialogues(looks), *_procedures(looks), *_rows(looks), *_pairs(looks)]
+    return [Span(kept[tie.first].start, kept[tie.last].end) for tie in _nested(found)]
+
+
+# ------------------------------------------------------------------------------------------------ units
+
+
+def _look(unit: str) -> _Look:
+    """How a unit begins and ends; most lines of prose begin and end with nothing of note."""
+    bare = unit.strip()
+    label = bare[:200].lstrip(_MARKUP)
+    row = "|" if bare[0] == "|" else "-" if _BULLET.match(bare) else ""
+    return _Look(
+        heads=_HEADING.match(bare) is not None or _RULE.match(bare[:200]) is not None,
+        asks=_QUESTION.match(label) is not None,
+        answers=_ANSWER.match(label) is not None,
+        exemplifies=_EXAMPLE.match(label) is not None,
+        introduces=bare.rstrip("*_ ").endswith(_COLONS),
+        caption=_caption(bare, label),
+        holds="table" if _TABLE.match(bare) else "figure" if _FIGURE.match(bare) else "",
+        first=_number(label),
+        last=_last_number(bare),
+        row=row,
+        indent=_indent(unit),
+        is_aside=bare.startswith(_ASIDES),
+    )
+
+
+def _indent(unit: str) -> int:
+    line = unit.lstrip("\r\n")
+    return len(line) - len(line.lstrip(" \t\u3000"))
+
+
+def _caption(bare: str, label: str) -> str:
+    if len(bare) > _LONGEST_CAPTION or "\n" in bare or bare.endswith(("。", "；", "，")):
+        return ""
+    found = _CAPTION.match(label)
+    return "" if found is None else "table" if found["table"] else "figure"
+
+
+def _number(label: str) -> _Number | None:
+    found = _STEP.match(label)
+    if found is None or found.lastgroup is None:
+        return None
+    return _Number(found.lastgroup, ordinal(found[found.lastgroup]))
+
+
+def _last_number(bare: str) -> _Number | None:
+    """The number of the last line that is numbered like the first."""
+    lines = bare.splitlines()
+    first = _number(lines[0][:200].lstrip(_MARKUP))
+    if first is None:
+        return None
+    for line in reversed(lines):
+        number = _number(line[:200].lstrip(_MARKUP))
+        if number is not None and number.style == first.style:
+            return number
+    return first
+
+
+# ------------------------------------------------------------------------------------------------ ties
+
+
+def _dialogues(looks: Sequence[_Look]) -> Iterator[_Tie]:
+    """Questions with their answers."""
+    answer: int | None = None
+    question: int | None = None
+    for i, look in enumerate([*looks, _Look(heads=True)]):
+        if look.asks or look.heads:
+            if question is not None:
+                yield from _dialogue(question, answer, i)
+            question, answer = (i, None) if look.asks else (None, None)
+        elif look.answers and answer is None:
+            answer = i
+
+
+def _dialogue(question: int, answer: int | None, stop: int) -> Iterator[_Tie]:
+    """A question up to the end of its answer, and up to where that begins; without a label, the next unit answers."""
+    if answer is not None and stop - 1 > answer:
+        yield _Tie(question, stop - 1)
+    if answer is not None or question + 1 < stop:
+        yield _Tie(question, answer if answer is not None else question + 1)
+
+
+def _procedures(looks: Sequence[_Look]) -> Iterator[_Tie]:
+    """Steps that count on; steps of another kind may lie between two of them, as a procedure of their own."""
+    taken: set[int] = set()
+    for i in range(len(looks)):
+        if i not in taken and looks[i].last is not None:
+            steps = list(_steps(looks, i))
+            taken.update(steps)
+            if len(steps) >= _SHORTEST_RUN:
+                yield _Tie(i, steps[-1])
+
+
+def _steps(looks: Sequence[_Look], first: int) -> Iterator[int]:
+    """The units that count on from the first one, and that one."""
+    number, asides, last = looks[first].last, 0, first
+    yield first
+    for i in range(first + 1, len(looks)):
+        look = looks[i]
+        if number is None or look.heads or look.asks or i - last > _MOST_BETWEEN:
+            return
+        if look.first == _Number(number.style, number.value + 1):
+            yield i
+            number, asides, last = look.last, 0, i
+        elif look.first is None or look.first.style == number.style:
+            asides += 1
+            if asides > _MOST_ASIDES or not _is_aside(look, looks[first], number):
+                return
+
+
+def _is_aside(look: _Look, step: _Look, number: _Number) -> bool:
+    """Whether a unit between two steps may belong to the first of them."""
+    if look.first is not None:
+        return look.first.style != number.style
+    return number.style in _NAMED_STEPS or look.is_aside or look.exemplifies or look.indent > step.indent
+
+
+def _rows(looks: Sequence[_Look]) -> Iterator[_Tie]:
+    """Bullets below a line that introduces them, and the lines of a table."""
+    first = 0
+    for i in range(1, len(looks) + 1):
+        row = looks[first].row
+        if i < len(looks) and row and looks[i].row == row:
+            continue
+        if row and i - first >= _SHORTEST_RUN and (row == "|" or (first and looks[first - 1].introduces)):
+            yield _Tie(first, i - 1)
+        first = i
+
+
+def _pairs(looks: Sequence[_Look]) -> Iterator[_Tie]:
+    """Neighbours of which one is nothing without the other; the end of an answer has nothing to do with a question."""
+    in_dialogue = False
+    for i in range(1, len(looks)):
+        before, look = looks[i - 1], looks[i]
+        in_dialogue = before.asks or (in_dialogue and not before.heads)
+        if not look.heads and not (look.asks and in_dialogue) and _is_pair(looks, i):
+            yield _Tie(i - 1, i)
+
+
+def _is_pair(looks: Sequence[_Look], i: int) -> bool:
+    """Whether a unit belongs to the one before it."""
+    before, look = looks[i - 1], looks[i]
+    if before.introduces or (look.exemplifies and not before.heads and not before.asks):
+        return True
+    return _belongs_to_next(looks, i - 1) or _belongs_to_last(looks, i)
+
+
+def _belongs_to_next(looks: Sequence[_Look], i: int) -> bool:
+    """Whether this is the caption of what follows: of a table always, of a figure if none stands before it."""
+    caption, before = looks[i].caption, looks[i - 1].holds if i else ""
+    return bool(caption) and looks[i + 1].holds == caption and (caption == "table" or before != caption)
+
+
+def _belongs_to_last(looks: Sequence[_Look], i: int) -> bool:
+    """Whether this is the caption of what stands before: of a figure always, of a table if none follows."""
+    caption, after = looks[i].caption, looks[i + 1].holds if i + 1 < len(looks) else ""
+    return bool(caption) and looks[i - 1].holds == caption and (caption == "figure" or after != caption)
+
+
+def _nested(found: Iterable[_Tie]) -> list[_Tie]:
+    """The ties as a family in which one lies in another or beside it: overlapping ones become one, above the first."""
+    family: set[_Tie] = set()
+    open_: list[_Tie] = []  # ties that hold the place at hand, the outermost first
+    for tie in sorted(set(found), key=lambda each: (each.first, -each.last)):
+        while open_ and open_[-1].last < tie.first:
+            family.add(open_.pop())
+        open_.append(tie)
+        _join(open_)
+    return sorted(family.union(open_), key=lambda each: (each.first, -each.last))
+
+
+def _join(open_: list[_Tie]) -> None:
+    """Where the last tie reaches out of one that holds it, put the two together in its place, around that one."""
+    tie = open_[-1]
+    for i, other in enumerate(open_[:-1]):
+        if other.last < tie.last:
+            open_.pop()
+            open_.insert(i, _Tie(other.first, tie.last))
+            return
