@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         SlidingWindowNodeParser,
         SmallToBigNodeParser,
         SpanNodeParser,
+        StructuredMarkdownNodeParser,
     )
     from llama_index_chunking_plus.postprocessor import (
         ParentExpansionPostprocessor,
@@ -84,6 +85,7 @@ _HOMES = {
         "SlidingWindowNodeParser",
         "SmallToBigNodeParser",
         "SpanNodeParser",
+        "StructuredMarkdownNodeParser",
     ),
     "postprocessor": ("ParentExpansionPostprocessor", "SentenceWindowPostprocessor", "SpanDedupPostprocessor"),
     "retrievers": ("SmallToBigRetriever",),
@@ -119,6 +121,7 @@ __all__ = [
     "StoreBusyError",
     "StoreMismatchError",
     "StoredParentLookup",
+    "StructuredMarkdownNodeParser",
     "SyncReport",
     "async_delete_document",
     "async_sync_documents",

@@ -19,6 +19,7 @@ from llama_index_chunking_plus import (
     SemanticNodeParser,
     SlidingWindowNodeParser,
     SmallToBigNodeParser,
+    StructuredMarkdownNodeParser,
     chinese_sentence_tokenizer,
 )
 
@@ -29,6 +30,9 @@ def count_bytes(text: str) -> int:
 
 def number_ids(index: int, document: Any) -> str:
     return f"{document.node_id}-{index}"
+
+
+STRUCTURE_KEYS = ("header_titles", "heading_level", "block_kinds", "line_start", "line_end")
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,15 @@ def sliding_characters(**options: Any) -> SlidingWindowNodeParser:
 
 def sliding_callable(**options: Any) -> SlidingWindowNodeParser:
     return SlidingWindowNodeParser(**{"chunk_size": 400, "chunk_overlap": 80, "tokenizer": count_bytes, **options})
+
+
+def structured(**options: Any) -> StructuredMarkdownNodeParser:
+    return StructuredMarkdownNodeParser(**{"chunk_size": 120, "chunk_overlap": 15, **options})
+
+
+def structured_by_meaning(**options: Any) -> StructuredMarkdownNodeParser:
+    arguments = {"chunk_size": 90, "unit": "tokens", "secondary_parser": semantic(max_size=60)}
+    return StructuredMarkdownNodeParser(**{**arguments, **options})
 
 
 def semantic(**options: Any) -> SemanticNodeParser:
@@ -212,6 +225,32 @@ CASES = [
         90,
         unit="chars",
         own_keys=PARENT_KEYS,
+        revive=model,
+    ),
+    Case(
+        "structured",
+        structured,
+        120,
+        unit="chars",
+        own_keys=STRUCTURE_KEYS,
+        other_options={
+            **SHARED,
+            "unit": "tokens",
+            "chunk_size": 100,
+            "chunk_overlap": 8,
+            "structure": "numbered",
+            "oversized": "keep",
+            "protected_patterns": ("第.条",),
+            "secondary_parser": sliding(chunk_size=60, chunk_overlap=0),
+            "header_path_separator": " > ",
+        },
+    ),
+    Case(
+        "structured by meaning",
+        structured_by_meaning,
+        90,
+        own_keys=STRUCTURE_KEYS,
+        other_options={"tokenizer": count_bytes},
         revive=model,
     ),
     Case(

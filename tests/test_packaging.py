@@ -51,6 +51,7 @@ def test_the_public_names_are_these_and_sorted() -> None:
         "StoreBusyError",
         "StoreMismatchError",
         "StoredParentLookup",
+        "StructuredMarkdownNodeParser",
         "SyncReport",
         "async_delete_document",
         "async_sync_documents",

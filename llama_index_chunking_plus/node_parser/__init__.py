@@ -6,6 +6,7 @@ from llama_index_chunking_plus.node_parser.semantic import SemanticNodeParser
 from llama_index_chunking_plus.node_parser.sentence_window import ChineseSentenceWindowNodeParser
 from llama_index_chunking_plus.node_parser.sliding import SlidingWindowNodeParser
 from llama_index_chunking_plus.node_parser.small_to_big import SmallToBigNodeParser
+from llama_index_chunking_plus.node_parser.structured import StructuredMarkdownNodeParser
 
 __all__ = [
     "ChineseSentenceWindowNodeParser",
@@ -14,4 +15,5 @@ __all__ = [
     "SlidingWindowNodeParser",
     "SmallToBigNodeParser",
     "SpanNodeParser",
+    "StructuredMarkdownNodeParser",
 ]
