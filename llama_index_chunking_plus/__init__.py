@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         async_delete_document,
         async_sync_documents,
         delete_document,
+        load_docstore,
         sync_documents,
     )
     from llama_index_chunking_plus.node_parser import (
@@ -76,6 +77,7 @@ _HOMES = {
         "async_delete_document",
         "async_sync_documents",
         "delete_document",
+        "load_docstore",
         "sync_documents",
     ),
     "node_parser": (
@@ -127,6 +129,7 @@ __all__ = [
     "async_sync_documents",
     "chinese_sentence_tokenizer",
     "delete_document",
+    "load_docstore",
     "sync_documents",
 ]
 

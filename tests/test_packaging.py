@@ -57,6 +57,7 @@ def test_the_public_names_are_these_and_sorted() -> None:
         "async_sync_documents",
         "chinese_sentence_tokenizer",
         "delete_document",
+        "load_docstore",
         "sync_documents",
     ]
     assert package.__all__ == sorted(package.__all__)

@@ -840,7 +840,9 @@ class SharedIds(TransformComponent):
 
 REFUSALS = {
     "id twice": (lambda w: w.sync([doc("a", "1"), doc("a", "2")]), "'a'; give each its own"),
-    "batch size": (lambda w: w.sync(FIRST, batch_size=0), "batch_size=0 is below 1"),
+    "batch size": (lambda w: w.sync(FIRST, batch_size=0), "batch_size=0 is no whole number from 1"),
+    "half a batch": (lambda w: w.sync(FIRST, batch_size=2.5), "batch_size=2.5 is no whole number"),
+    "a batch of yes": (lambda w: w.sync(FIRST, batch_size=True), "batch_size=True is no whole number"),
     "half a character": (lambda w: w.sync([doc("a", "x\ud800")]), "'a' holds the lone surrogate"),
     "a piece": (
         lambda w: w.sync([doc("a", "1", relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id="r")})]),

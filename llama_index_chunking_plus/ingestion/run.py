@@ -87,8 +87,9 @@ class SyncRun:
 
     def __post_init__(self) -> None:
         _check_documents(self.documents)
-        if self.batch_size is not None and self.batch_size < 1:
-            raise OptionError(f"batch_size={self.batch_size} is below 1; leave it out for {_BATCH_DOCUMENTS} documents")
+        size = self.batch_size
+        if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
+            raise OptionError(f"batch_size={size!r} is no whole number from 1; leave it out for {_BATCH_DOCUMENTS}")
         if self.pipeline.docstore is None and self.persist_dir is None:
             raise OptionError("the pipeline has no docstore: pass persist_dir=..., or IngestionPipeline(docstore=...)")
         self._dir = None if self.persist_dir is None else Path(self.persist_dir)
