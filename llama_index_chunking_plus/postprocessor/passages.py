@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -27,6 +27,7 @@ from llama_index_chunking_plus.node_parser.tokenizers import (
 
 HITS_KEY = "child_hits"  # metadata of a returned passage: the hits that it stands for, best first
 
+_EXCLUSIONS = ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys")
 _GROWING_HITS = 5  # of a bounded passage: what is ranked below adds nothing to a passage that shows it already
 _ID_NAMESPACE = uuid.UUID("0b6b1c1e-5d0e-5d6f-8a55-3f4d1a6f7c20")
 
@@ -154,10 +155,13 @@ def hit_of(scored: NodeWithScore, rank: int, parent_id: str | None = None) -> Hi
     return Hit(scored.node_id, scored.score, rank, parent_id, span_of(scored.node))
 
 
-def exclude(node: BaseNode, keys: Iterable[str]) -> None:
-    """Hide metadata from embedding model and language model, without touching lists that other nodes share."""
-    for name in ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys"):
-        setattr(node, name, list(dict.fromkeys([*getattr(node, name), *keys])))
+def with_hidden(node: BaseNode, metadata: Mapping[str, Any], key: str, **fields: Any) -> BaseNode:
+    """A copy of the node with this metadata, of which embedding model and language model are not shown ``key``.
+
+    All fields are set at once: core's nodes check themselves as a whole whenever one of their fields is set.
+    """
+    hidden = {name: [*dict.fromkeys([*getattr(node, name), key])] for name in _EXCLUSIONS}
+    return node.model_copy(update={"metadata": dict(metadata), **hidden, **fields})
 
 
 def _document_version(node: BaseNode) -> Hashable:
@@ -185,23 +189,26 @@ def _returned(passage: Passage, parts: Sequence[Candidate]) -> NodeWithScore:
         return best.given
     hits = {hit.node_id: hit for hit in reversed(best_first(hit for part in parts for hit in part.hits))}
     told = _told(best_first(hits.values()))
-    node = best.node.model_copy(update={"embedding": None, "metadata": {**best.node.metadata, HITS_KEY: told}})
     part_ids = sorted({part.node.node_id for part in parts})
+    fields: dict[str, Any] = {"embedding": None}
     if len(part_ids) > 1 or passage.text != text_of(best.node):
-        _say(node, passage)
+        fields |= _said(best.node, passage)
     if len(part_ids) > 1:
-        node.id_ = str(uuid.uuid5(_ID_NAMESPACE, f"{passage.start}{part_ids}"))
-    exclude(node, [HITS_KEY])
+        fields["id_"] = str(uuid.uuid5(_ID_NAMESPACE, f"{passage.start}{part_ids}"))
+    node = with_hidden(best.node, {**best.node.metadata, HITS_KEY: told}, HITS_KEY, **fields)
+    if "relationships" in fields and not isinstance(node, TextNode):
+        node.set_content(passage.text)
     return NodeWithScore(node=node, score=passage.score)
 
 
-def _say(node: BaseNode, passage: Passage) -> None:
-    """Give a new node the text and the range of the passage; of its relationships only SOURCE still holds."""
-    node.set_content(passage.text)
-    if isinstance(node, TextNode):
-        start = passage.start
-        node.start_char_idx, node.end_char_idx = start, None if start is None else start + len(passage.text)
-    node.relationships = {key: value for key, value in node.relationships.items() if key == NodeRelationship.SOURCE}
+def _said(node: BaseNode, passage: Passage) -> dict[str, Any]:
+    """Text and range of the passage as fields of a new node; of its relationships only SOURCE still holds."""
+    source = {key: value for key, value in node.relationships.items() if key == NodeRelationship.SOURCE}
+    if not isinstance(node, TextNode):
+        return {"relationships": source}
+    start = passage.start
+    end = None if start is None else start + len(passage.text)
+    return {"relationships": source, "text": passage.text, "start_char_idx": start, "end_char_idx": end}
 
 
 def _told(hits: Iterable[Hit]) -> list[dict[str, Any]]:

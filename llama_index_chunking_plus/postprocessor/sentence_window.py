@@ -22,10 +22,10 @@ from llama_index_chunking_plus.postprocessor.passages import (
     HITS_KEY,
     Candidate,
     PassagePostprocessor,
-    exclude,
     hit_of,
     span_of,
     text_of,
+    with_hidden,
 )
 
 
@@ -128,8 +128,8 @@ class SentenceWindowPostprocessor(PassagePostprocessor):
         window, start = self._narrowed(window, start, sentence, span_of(scored.node))
         dropped = {self.window_metadata_key, WINDOW_KEY}
         kept = {key: value for key, value in scored.node.metadata.items() if key not in dropped}
-        node = scored.node.model_copy(update={"metadata": {self.original_text_metadata_key: sentence, **kept}})
-        exclude(node, [self.original_text_metadata_key])
+        key = self.original_text_metadata_key
+        node = with_hidden(scored.node, {key: sentence, **kept}, key)
         return Candidate(node, window, start, scored.score, (hit_of(scored, rank),))
 
     def _narrowed(self, window: str, start: int | None, sentence: str, own: Span | None) -> tuple[str, int | None]:
