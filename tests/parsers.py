@@ -77,6 +77,11 @@ def sliding_characters(**options: Any) -> SlidingWindowNodeParser:
     return SlidingWindowNodeParser(**{"chunk_size": 90, "chunk_overlap": 0, "unit": "chars", **options})
 
 
+def sliding_separators(**options: Any) -> SlidingWindowNodeParser:
+    separators = ("\n## ", "\n\n", "```", "\n", "。", "；", "，", "")
+    return SlidingWindowNodeParser(**{"chunk_size": 90, "separators": separators, **options})
+
+
 def sliding_callable(**options: Any) -> SlidingWindowNodeParser:
     return SlidingWindowNodeParser(**{"chunk_size": 400, "chunk_overlap": 80, "tokenizer": count_bytes, **options})
 
@@ -138,6 +143,7 @@ SHARED = {
     "tokenizer": count_bytes,
     "sentence_tokenizer": ChineseSentenceTokenizer(quotes="keep"),
     "protected_terms": ("旧书店",),
+    "reserve_header": 7,
     "include_metadata": False,
     "include_prev_next_rel": False,
     "id_func": number_ids,
@@ -160,6 +166,13 @@ CASES = [
         "sliding", sliding, 128, other_options={**SHARED, "chunk_size": 100, "chunk_overlap": 0, "separators": ("\n",)}
     ),
     Case("sliding characters", sliding_characters, 90, unit="chars"),
+    Case(
+        "sliding separators",
+        sliding_separators,
+        90,
+        unit="chars",
+        other_options={"unit": "tokens", "separators": ("\n\n", "\n"), "chunk_overlap": 0},
+    ),
     Case("sliding callable", sliding_callable, 400, unit="bytes"),
     Case("semantic", semantic, 200, other_options={**SEMANTIC, "target_size": 50}, revive=model),
     Case("semantic target", semantic_target, 200, least=33, revive=model),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llama_index_chunking_plus.core.packing import Units, ends_after, units_that_fit
+from llama_index_chunking_plus.core.packing import Units, units_that_fit
 from llama_index_chunking_plus.core.sizing import CharacterSizer
 from llama_index_chunking_plus.core.spans import is_cover, is_partition, spans_between
 from llama_index_chunking_plus.core.words import Vocabulary, last_character_end
@@ -18,8 +18,13 @@ CHARACTERS = CharacterSizer()
 PLAIN = Vocabulary()
 
 
+def after_full_stops(text: str) -> list[int]:
+    ends = [i + 1 for i, character in enumerate(text) if character == "。"]
+    return ends if not text or text.endswith("。") else [*ends, len(text)]
+
+
 def units(text: str, limit: int, vocabulary: Vocabulary = PLAIN) -> Units:
-    return units_that_fit(text, ends_after(text, ["。"]), CHARACTERS.ruler(text), limit, vocabulary)
+    return units_that_fit(text, after_full_stops(text), CHARACTERS.ruler(text), limit, vocabulary)
 
 
 def pieces(text: str, limit: int, overlap: int = 0, vocabulary: Vocabulary = PLAIN) -> list[str]:
@@ -129,12 +134,6 @@ def test_a_vocabulary_checks_itself() -> None:
         Vocabulary(protected_terms=("",))
     with pytest.raises(OptionError, match="user_dictionary='/nowhere'"):
         Vocabulary(user_dictionary="/nowhere")
-
-
-def test_ends_after_prefers_the_longest_separator() -> None:
-    assert ends_after("a##b#c", ["#", "##"]) == [3, 5, 6]
-    assert ends_after("", ["#"]) == []
-    assert ends_after("a#", ["#"]) == [2]
 
 
 def test_within_gives_the_span_itself_where_it_fits() -> None:

@@ -99,9 +99,64 @@ def test_the_overlap_follows_the_size_unless_it_is_given() -> None:
     assert SlidingWindowNodeParser(chunk_size=256, chunk_overlap=9).chunk_overlap == 9
 
 
-def test_separators_replace_sentence_ends() -> None:
-    parser = SlidingWindowNodeParser(chunk_size=8, chunk_overlap=0, unit="chars", separators=("##", "\n"))
-    assert texts(parser, "一。二##三\n四五六七八九##十") == ["一。二##三\n", "四五六七八九##", "十"]
+SEPARATORS = ("\n## ", "\n\n", "```", "\n", "。", "；", "，", "")
+
+
+def test_separators_are_tried_in_order_and_their_pieces_packed() -> None:
+    parser = SlidingWindowNodeParser(chunk_size=8, chunk_overlap=0, separators=("\n第", "。", "，"))
+    assert texts(parser, "一。二，三\n第四，五六七。八，九，十\n第十一") == [
+        "一。二，三\n",
+        "第四，五六七。",
+        "八，九，十\n",
+        "第十一",
+    ]
+
+
+def test_neighbours_share_whole_pieces_between_separators() -> None:
+    parser = SlidingWindowNodeParser(chunk_size=9, chunk_overlap=6, separators=["、"])
+    assert texts(parser, "一一、二二、三三、四四、五五、") == [
+        "一一、二二、三三、",
+        "二二、三三、四四、",
+        "三三、四四、五五、",
+    ]
+    long_run = SlidingWindowNodeParser(chunk_size=10, chunk_overlap=3, separators=[""])
+    assert texts(long_run, "abcdefghijklmnop") == ["abcdefghij", "hijklmnop"]
+
+
+def test_separators_bring_defaults_of_their_own() -> None:
+    def sizes(**options: object) -> tuple[int, int, str]:
+        parser = SlidingWindowNodeParser(separators=SEPARATORS, **options)
+        return parser.chunk_size, parser.chunk_overlap, parser.unit
+
+    assert sizes() == (800, 120, "chars")
+    assert sizes(chunk_size=400) == (400, 60, "chars")
+    assert sizes(chunk_overlap=7) == (800, 7, "chars")
+    assert sizes(unit="tokens") == (800, 120, "tokens")
+    assert sizes(tokenizer=count_bytes) == (800, 120, "tokens")
+    assert SlidingWindowNodeParser(separators=None).chunk_size == 512
+
+
+@pytest.mark.parametrize("separators", [SEPARATORS, SEPARATORS[:-1], ("#",)])
+@pytest.mark.parametrize("unit", ["chars", "tokens"])
+def test_no_chunk_is_above_the_maximum_whatever_the_separators(separators: tuple[str, ...], unit: str) -> None:
+    parser = SlidingWindowNodeParser(chunk_size=60, chunk_overlap=12, unit=unit, separators=separators)
+    size = len if unit == "chars" else count_tokens
+    for text in (TEXT, "没有标点的一段很长的话" * 50, "a" * 500, "👨‍👩‍👧" * 50):
+        chunks = texts(parser, text)
+        assert max(map(size, chunks)) <= 60
+        assert len(chunks) > 1
+        assert not any(chunk.startswith("\u200d") for chunk in chunks)
+
+
+def test_separators_and_a_callable_tokenizer() -> None:
+    parser = SlidingWindowNodeParser(chunk_size=200, separators=SEPARATORS, tokenizer=count_bytes)
+    assert max(map(count_bytes, texts(parser, TEXT))) <= 200
+
+
+def test_metadata_is_charged_to_pieces_as_well() -> None:
+    parser = SlidingWindowNodeParser(chunk_size=100, chunk_overlap=40, separators=SEPARATORS)
+    assert max(map(len, texts(parser, TEXT, metadata={"title": "旧" * 30}))) <= 64
+    assert max(map(len, texts(parser, TEXT, metadata={"title": "旧" * 300}))) <= 50
 
 
 def test_protected_terms_are_not_cut_and_a_dictionary_counts_as_such(tmp_path) -> None:
@@ -125,8 +180,11 @@ def test_protected_terms_are_not_cut_and_a_dictionary_counts_as_such(tmp_path) -
         ({"chunk_size": 10.5}, r"chunk_size"),
         ({"chunk_size": "large"}, r"chunk_size"),
         ({"unit": "words"}, r"'tokens' or 'chars'"),
-        ({"separators": ("。", "")}, r"separators=.* holds an empty string"),
+        ({"separators": ("", "。")}, r'separators=.* holds "" before its end'),
+        ({"separators": ("。", "。")}, r"separators=.* holds '。' twice"),
         ({"separators": ()}, r"separators=\(\) is empty"),
+        ({"separators": ["。", 5]}, r"separators\[1\]=5 is no string"),
+        ({"separators": "。"}, r"separators='。' is no list"),
         ({"protected_terms": ("",)}, r"protected_terms holds an empty string"),
         ({"user_dictionary": "/no/such/file"}, r"/no/such/file.* is no file"),
         ({"tokenizer": 5}, r"tokenizer=5 is not callable"),

@@ -1,25 +1,56 @@
-"""Files to documents: UTF-8 with or without BOM, UTF-16 and GB18030; anything else is an error that names the file."""
+"""Files to documents: text as UTF-8 with or without BOM, UTF-16 or GB18030; PDF, Word and HTML with the extra "files".
+
+Anything else is an error that names the file.
+"""
 
 from __future__ import annotations
 
 import codecs
+import re
+import warnings
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from llama_index.core import Document
 
-from llama_index_chunking_plus.errors import InputFileError, MissingExtraError
+from llama_index_chunking_plus.errors import ChunkingPlusWarning, InputFileError, MissingExtraError
+from llama_index_chunking_plus.ingestion import PageJoiner
 
-SUFFIXES = {".md", ".markdown", ".txt"}
+TEXT_SUFFIXES = {".md", ".markdown", ".txt"}
+HTML_SUFFIXES = {".html", ".htm"}
+SUFFIXES = {*TEXT_SUFFIXES, *HTML_SUFFIXES, ".pdf", ".docx"}
 
 _BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _CANDIDATES = ["gb18030", "big5", "euc_kr", "euc_jp", "shift_jis", "cp1251", "cp1252", "utf_16_le", "utf_16_be"]
 _READABLE = {"gb18030", "utf_16_le", "utf_16_be"}
 _SAMPLE_BYTES = 200_000
 
+_UNSEEN = ["script", "style", "noscript", "template", "head"]
+_BLOCKS = [
+    "p",
+    "div",
+    "section",
+    "article",
+    "header",
+    "footer",
+    "main",
+    "aside",
+    "nav",
+    "ul",
+    "ol",
+    "dl",
+    "dt",
+    "dd",
+    "hr",
+]
+_BLOCKS += ["blockquote", "pre", "table", "caption", "figure", "figcaption", "form", "address", "details", "summary"]
+_HEADINGS = [f"h{level}" for level in range(1, 7)]
+
 
 def find_files(paths: Iterable[Path]) -> list[Path]:
-    """The Markdown and text files that are given, or lie below the folders that are given; each once, sorted.
+    """The files that can be read and are given, or lie below the folders that are given; each once, sorted.
 
     Raises:
         InputFileError: a path does not exist or is a file of another kind, or there is no file at all.
@@ -45,23 +76,108 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
 
 
 def read_document(path: Path) -> Document:
-    """The file as a document whose id is its path; line ends and white space stay as they are, only a BOM is dropped.
+    """The file as a document whose id is its path.
+
+    Line ends and white space of Markdown and text stay as they are, only a BOM is dropped. The pages of a PDF are
+    joined (see `PageJoiner`); HTML becomes text with Markdown headings and table rows. A warning names a file of these
+    kinds that has no text.
 
     Raises:
         InputFileError: the file cannot be read, or its encoding is none of those above.
+        MissingExtraError: it is no text, and the extra "files" is not installed.
     """
+    suffix = path.suffix.lower()
+    metadata = {"file_name": path.name, "file_path": str(path)}
+    if suffix in {".pdf", ".docx"}:
+        document = _read_with(path, "PDFReader" if suffix == ".pdf" else "DocxReader", metadata)
+    else:
+        text = _read_text(path)
+        document = Document(text=text if suffix in TEXT_SUFFIXES else html_to_text(text), metadata=metadata)
+    if suffix not in TEXT_SUFFIXES and not document.text.strip():
+        warnings.warn(f"{path}: no text found; a scan needs OCR first", ChunkingPlusWarning, stacklevel=2)
+    document.id_ = str(path)
+    document.excluded_embed_metadata_keys = [*document.metadata]
+    document.excluded_llm_metadata_keys = [key for key in document.metadata if key != "file_name"]
+    return document
+
+
+def _read_text(path: Path) -> str:
     try:
-        text = decode(path.read_bytes(), str(path))
+        return decode(path.read_bytes(), str(path))
     except OSError as error:
         raise InputFileError(f"{path}: {error.strerror or error}") from error
-    metadata = {"file_name": path.name, "file_path": str(path)}
-    return Document(
-        id_=str(path),
-        text=text,
-        metadata=metadata,
-        excluded_embed_metadata_keys=list(metadata),
-        excluded_llm_metadata_keys=["file_path"],
-    )
+
+
+def _read_with(path: Path, reader: str, metadata: dict[str, str]) -> Document:
+    """The file as one of LlamaIndex's readers sees it, its pages joined."""
+    try:
+        readers = import_module("llama_index.readers.file")  # an extra
+    except ImportError as error:
+        raise MissingExtraError("llama-index-readers-file", "files") from error
+    try:
+        pages: list[Document] = getattr(readers, reader)().load_data(path, extra_info=metadata)
+    except ImportError as error:  # the reader's own, which a base install of it may lack
+        raise MissingExtraError(error.name or "docx2txt", "files") from error
+    except Exception as error:
+        raise InputFileError(f"{path}: {reader} cannot read it ({_cause(error)})") from error
+    joined = PageJoiner().join(pages)
+    return joined[0] if joined else Document(text="", metadata=metadata)
+
+
+def _cause(error: Exception) -> str:
+    """What went wrong; readers that try again wrap it."""
+    attempt = getattr(error, "last_attempt", None)
+    cause = error if attempt is None else attempt.exception()
+    return f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
+
+
+def html_to_text(html: str) -> str:
+    """What a reader of the page sees, a line for each block; LlamaIndex's own reader takes one kind of tag, in UTF-8.
+
+    Raises:
+        MissingExtraError: the extra "files" is not installed.
+    """
+    try:
+        from bs4 import BeautifulSoup  # noqa: PLC0415  an extra
+        from bs4.element import NavigableString  # noqa: PLC0415  an extra
+    except ImportError as error:
+        raise MissingExtraError("beautifulsoup4", "files") from error
+    soup = BeautifulSoup(html, "html.parser")
+    for tag in soup(_UNSEEN):
+        tag.decompose()
+    for string in soup.find_all(string=lambda string: type(string) is NavigableString):  # no comments
+        if string.find_parent("pre") is None:
+            string.replace_with(re.sub(r"\s+", " ", string))
+    _mark_tables(soup)
+    _mark_blocks(soup)
+    text = re.sub(r"[ \t]+\n", "\n", soup.get_text())
+    return re.sub(r"\n{3,}", "\n\n", re.sub(r"\n (?! )", "\n", text)).strip() + "\n"
+
+
+def _mark_tables(soup: Any) -> None:
+    """Rows as Markdown has them: the first is the header."""
+    for cell in soup(["td", "th"]):
+        cell.string = " ".join(cell.get_text(" ").split()) + " | "
+    for table in soup("table"):
+        rows = table("tr")
+        for row in rows:
+            row.insert(0, "\n| ")
+        if rows:
+            rows[0].append("\n|" + "---|" * len(rows[0](["td", "th"])))
+
+
+def _mark_blocks(soup: Any) -> None:
+    """Newlines around blocks, and the marks that Markdown has for headings and items."""
+    for tag in soup(_BLOCKS):
+        tag.insert(0, "\n")
+        tag.append("\n")
+    for tag in soup(_HEADINGS):
+        tag.insert(0, f"\n\n{'#' * int(tag.name[1])} ")
+        tag.append("\n\n")
+    for tag in soup("li"):
+        tag.insert(0, "\n- ")
+    for tag in soup("br"):
+        tag.replace_with("\n")
 
 
 def decode(data: bytes, name: str) -> str:

@@ -85,13 +85,6 @@ class Units:
         return min(start, last)
 
 
-def ends_after(text: str, separators: Sequence[str]) -> list[int]:
-    """The ends of the pieces that stop right after one of the separators, the longest first; the last is the text's."""
-    pattern = "|".join(re.escape(separator) for separator in sorted(separators, key=len, reverse=True))
-    ends = [match.end() for match in re.finditer(pattern, text)]
-    return ends if not text or (ends and ends[-1] == len(text)) else [*ends, len(text)]
-
-
 def units_that_fit(
     text: str, ends: Sequence[int], ruler: Ruler, limit: int, vocabulary: Vocabulary, piece_limit: int | None = None
 ) -> Units:

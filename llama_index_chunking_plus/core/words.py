@@ -81,7 +81,7 @@ class Vocabulary:
         """
         begin = max(start, stop - _CONTEXT_CHARS)
         around = text[begin : stop + _CONTEXT_CHARS]
-        ends = [end for end in _word_ends(around, self.user_dictionary) if begin + end <= stop and end < len(around)]
+        ends = [end for end in word_ends(around, self.user_dictionary) if begin + end <= stop and end < len(around)]
         outer = [end for end in ends if not (_is_ink(around[end - 1]) and _is_ink(around[end]))]
         best = outer or ends
         return begin + best[-1] if best else None
@@ -139,7 +139,7 @@ def _is_ink(character: str) -> bool:
     return "!" <= character <= "~"
 
 
-def _word_ends(text: str, user_dictionary: str | None) -> list[int]:
+def word_ends(text: str, user_dictionary: str | None) -> list[int]:
     return [end for _, _, end in _segmenter(user_dictionary).tokenize(text)]
 
 

@@ -161,6 +161,17 @@ def load_docstore(persist_dir: str | Path) -> SimpleDocumentStore:
 
     A file that cannot be read is set aside as ``docstore.json.unreadable`` and counts as absent: the next
     `sync_documents` compares documents and vector store, and ingests again what no record vouches for.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from llama_index.core import Document
+        >>> from llama_index.core.ingestion import IngestionPipeline
+        >>> from llama_index_chunking_plus.ingestion import sync_documents
+        >>> pipeline = IngestionPipeline(transformations=[])
+        >>> with TemporaryDirectory() as folder:
+        ...     _ = sync_documents([Document(id_="a", text="你好。")], pipeline, persist_dir=folder)
+        ...     load_docstore(folder).get_document("a").text
+        '你好。'
     """
     path = Path(persist_dir) / DEFAULT_PERSIST_FNAME
     if not path.exists():

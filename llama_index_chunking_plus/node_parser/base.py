@@ -34,6 +34,7 @@ from llama_index.core.schema import (
 )
 from typing_extensions import Self
 
+from llama_index_chunking_plus.core.pages import PageMap, without_pages
 from llama_index_chunking_plus.core.parents import ParentRef, text_hash
 from llama_index_chunking_plus.core.plan import Plan, arun, run
 from llama_index_chunking_plus.core.spans import Span
@@ -131,7 +132,8 @@ class SpanNodeParser(NodeParser, ABC):
     Every node satisfies ``root.text[node.start_char_idx : node.end_char_idx] == node.text``, however many parsers are
     chained; its id is a UUID made of document id, parser, span and text; SOURCE is the root document, PREVIOUS and NEXT
     run through the whole document, each level of chunks by itself. Chunks that hold nothing but white space are left
-    out. Inputs are not changed.
+    out. Inputs are not changed. Chunks of a document that `PageJoiner` joined say in ``page_start`` and ``page_end``,
+    hidden from embedder and model, on which pages they stand; where their place is not known, they say nothing.
 
     Args:
         id_func: gives the id of the i-th chunk of an input, instead of the deterministic UUID; parents keep theirs.
@@ -221,7 +223,7 @@ class SpanNodeParser(NodeParser, ABC):
 
     def _make_nodes(self, source: Source, drafts: Sequence[Draft], ids: _IdMaker) -> list[TextNode]:
         node_class, shared = _node_template(source.node)
-        inherited = source.node.metadata if self.include_metadata else {}
+        inherited, pages = _metadata_and_pages(source) if self.include_metadata else ({}, None)
         nested = {key: value for key, value in inherited.items() if isinstance(value, (dict, list, set))}
         id_of = self._ids(source, drafts, ids)
         wholes = dict.fromkeys(draft.parent for draft in drafts if draft.parent is not None)
@@ -231,7 +233,8 @@ class SpanNodeParser(NodeParser, ABC):
         for draft in drafts:
             start, end = source.place(draft.span)
             ancestors, reference = lineages[draft.parent] if draft.parent is not None else ({}, {})
-            hidden = {**draft.hidden, **reference}
+            pages_told = {} if pages is None or start is None else pages.describe(draft.text, start)
+            hidden = {**draft.hidden, **reference, **pages_told}
             look = (id(draft.like), *hidden)
             if look not in templates:
                 templates[look] = node_class(**_appearance(shared, draft.like, hidden))
@@ -277,6 +280,13 @@ class SpanNodeParser(NodeParser, ABC):
                 node.relationships[NodeRelationship.PREVIOUS] = previous
             for node, following in zip(chain, infos[1:], strict=False):
                 node.relationships[NodeRelationship.NEXT] = following
+
+
+def _metadata_and_pages(source: Source) -> tuple[Mapping[str, Any], PageMap | None]:
+    """What chunks take over as it is; and the map of the pages, if there is one, of which each chunk says its own."""
+    metadata = source.node.metadata
+    pages = PageMap.from_metadata(metadata)
+    return metadata if pages is None else {key: metadata[key] for key in without_pages(metadata)}, pages
 
 
 def _link_children(drafts: Sequence[Draft], nodes: Sequence[TextNode]) -> None:
