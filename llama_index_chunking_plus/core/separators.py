@@ -16,7 +16,7 @@ from typing import Any
 from llama_index_chunking_plus.core.sentence_rules import CLOSERS, ELLIPSES, FULL_STOPS, SEPARATORS, STOPS
 from llama_index_chunking_plus.core.sizing import Ruler
 from llama_index_chunking_plus.core.spans import Span
-from llama_index_chunking_plus.core.words import Vocabulary, word_ends, last_character_end
+from llama_index_chunking_plus.core.words import Vocabulary, last_character_end, word_ends
 from llama_index_chunking_plus.errors import OptionError
 
 _NEWLINE = r"\r?\n"

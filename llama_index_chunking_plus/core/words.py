@@ -140,6 +140,7 @@ def _is_ink(character: str) -> bool:
 
 
 def word_ends(text: str, user_dictionary: str | None) -> list[int]:
+    """The end of each of jieba's words; together they are the text."""
     return [end for _, _, end in _segmenter(user_dictionary).tokenize(text)]
 
 
