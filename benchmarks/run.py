@@ -8,19 +8,19 @@ The text is the bundled documents, repeated. Times differ from machine to machin
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import platform
-import time
-from collections.abc import Callable
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import small_to_big
+import structure
 from llama_index.core import Document
 from llama_index.core.node_parser import SemanticSplitterNodeParser, SentenceSplitter
 from llama_index.core.utils import get_tokenizer
+from timing import best_seconds, corpus, paired
 
 from llama_index_chunking_plus import (
     OfflineEmbedding,
@@ -29,27 +29,6 @@ from llama_index_chunking_plus import (
     chinese_sentence_tokenizer,
 )
 from llama_index_chunking_plus.samples import sample_paths
-
-
-def corpus(megabytes: float) -> str:
-    once = "\n\n".join(path.read_text(encoding="utf-8") for path in sample_paths())
-    return once * max(1, round(megabytes * 1e6 / len(once.encode())))
-
-
-def best_seconds(work: Callable[[], Any], repeats: int) -> float:
-    times = []
-    for _ in range(repeats):
-        gc.collect()
-        begin = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - begin)
-    return min(times)
-
-
-def paired(ours: Callable[[], Any], theirs: Callable[[], Any], repeats: int) -> tuple[float, float]:
-    """Best seconds of each; the two take turns, so that a busy machine slows both."""
-    pairs = [(best_seconds(ours, 1), best_seconds(theirs, 1)) for _ in range(repeats)]
-    return min(mine for mine, _ in pairs), min(other for _, other in pairs)
 
 
 def sentences() -> dict[str, float]:
@@ -90,7 +69,17 @@ def meaning() -> dict[str, float]:
     return {"seconds for the bundled documents": ours, "times as fast as SemanticSplitterNodeParser": theirs / ours}
 
 
-JOBS = {"sentence tokenizer": sentences, "sliding window": windows, "growth": growth, "semantic": meaning}
+JOBS = {
+    "sentence tokenizer": sentences,
+    "sliding window": windows,
+    "growth": growth,
+    "semantic": meaning,
+    "structure, files": structure.files,
+    "structure, 1 MB": structure.sections,
+    "small to big, 10,000 children": lambda: small_to_big.added(10_000),
+    "small to big, 100,000 children": lambda: small_to_big.added(100_000),
+    "sentence windows": lambda: {**small_to_big.window_bytes(), **small_to_big.window_speed()},
+}
 
 
 def main() -> None:

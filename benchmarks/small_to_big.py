@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import tempfile
-import time
 import uuid
-from collections.abc import Callable
-from typing import Any
 
 import chromadb
 import numpy as np
@@ -18,6 +14,7 @@ from llama_index.core.retrievers import AutoMergingRetriever
 from llama_index.core.schema import NodeRelationship
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.vector_stores.chroma import ChromaVectorStore
+from timing import best_seconds, seconds
 
 from llama_index_chunking_plus import (
     ChineseSentenceWindowNodeParser,
@@ -51,7 +48,7 @@ def corpus(children: int) -> list[Document]:
 class Store:
     """Children in Chroma; their documents, and for AutoMergingRetriever all nodes, in docstores."""
 
-    def __init__(self, n_children: int) -> None:
+    def __init__(self, n_children: int, folder: str) -> None:
         documents = corpus(n_children)
         nodes = SmallToBigNodeParser(emit="both").get_nodes_from_documents(documents)
         self.children = [node for node in nodes if NodeRelationship.CHILD not in node.relationships][:n_children]
@@ -61,7 +58,7 @@ class Store:
         self.documents, every_node = SimpleDocumentStore(), SimpleDocumentStore()
         self.documents.add_documents(documents)
         every_node.add_documents(nodes)
-        collection = chromadb.PersistentClient(tempfile.mkdtemp()).create_collection("children")
+        collection = chromadb.PersistentClient(folder).create_collection("children")
         store = ChromaVectorStore(chroma_collection=collection)
         for at in range(0, len(self.children), 1000):
             store.add(self.children[at : at + 1000])
@@ -80,26 +77,26 @@ class Store:
         return [QueryBundle("", embedding=(np.add(one, by)).tolist()) for one, by in zip(asked, drawn, strict=False)]
 
 
-def milliseconds(work: Callable[[Any], Any], inputs: list[Any]) -> float:
-    """The median over the inputs, each at its best of three."""
-    return 1000 * float(np.median([min(seconds(work, each) for _ in range(3)) for each in inputs]))
-
-
-def seconds(work: Callable[[Any], Any], given: Any) -> float:
-    begin = time.perf_counter()
-    work(given)
-    return time.perf_counter() - begin
-
-
 def added(n_children: int) -> dict[str, float]:
-    store = Store(n_children)
-    queries = store.queries(60)
-    hits = [store.flat.retrieve(query) for query in queries]
-    ours, theirs = milliseconds(store.ours.retrieve, queries), milliseconds(store.theirs.retrieve, queries)
+    """Medians over the queries; what is compared takes turns at each query, and its best of three counts."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        store = Store(n_children, folder)
+        queries = store.queries(60)
+        hits = [store.flat.retrieve(query) for query in queries]
+        runs = [
+            (
+                best_seconds(lambda: store.flat.retrieve(query), 3, tidy=False),  # noqa: B023
+                best_seconds(lambda: store.expansion.postprocess_nodes(found), 3, tidy=False),  # noqa: B023
+                best_seconds(lambda: store.ours.retrieve(query), 3, tidy=False),  # noqa: B023
+                best_seconds(lambda: store.theirs.retrieve(query), 3, tidy=False),  # noqa: B023
+            )
+            for query, found in zip(queries, hits, strict=True)
+        ]
+    flat, expansion, ours, theirs = np.array(runs).T
     return {
-        f"ms for a vector query, {K} of {n_children} children": milliseconds(store.flat.retrieve, queries),
-        "ms that parents add to it": milliseconds(store.expansion.postprocess_nodes, hits),
-        "times as fast as AutoMergingRetriever": theirs / ours,
+        f"ms for a vector query, {K} of {n_children} children": 1000 * float(np.median(flat)),
+        "ms that parents add to it": 1000 * float(np.median(expansion)),
+        "times as fast as AutoMergingRetriever": float(np.median(theirs / ours)),
     }
 
 
@@ -130,8 +127,5 @@ def window_speed() -> dict[str, float]:
         ChineseSentenceWindowNodeParser(),
         SentenceWindowNodeParser(sentence_splitter=chinese_sentence_tokenizer),
     )
-    pairs = []
-    for _ in range(5):
-        gc.collect()
-        pairs.append((seconds(peer, documents), seconds(ours, documents)))
+    pairs = [(seconds(lambda: peer(documents)), seconds(lambda: ours(documents))) for _ in range(5)]
     return {"times as fast as SentenceWindowNodeParser": float(np.median([theirs / mine for theirs, mine in pairs]))}

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from contextlib import redirect_stderr, redirect_stdout
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,16 @@ TEXTS = {
 FAST = ["--parser", "sliding", "--chunk-size", "64"]
 SMALL_TO_BIG = ["--parser", "small-to-big", "--unit", "chars", "--chunk-size", "16", "--parent-size", "80"]
 WINDOW = ["--parser", "window", "--window-sentences", "1"]
+STRUCTURED = ["--parser", "structured", "--unit", "chars", "--chunk-size", "160"]
 QUESTION = "哪天学校不上课？"
+HEADER = "| 代码 | 含义 | 处理方法 |\n|---|---|---|"
+MANUAL = (
+    "# 水泵手册\n\n## 故障代码\n\n"
+    f"{HEADER}\n"
+    + "".join(f"| F{i:02} | 第{i}号传感器断线 | 更换第{i}号线缆后重启 |\n" for i in range(1, 21))
+    + "\n## 检查\n\n```bash\npump --status\n```\n"
+)
+RULES = "第一章　总则\n\n第一条　本规定适用于全体职工。\n\n第二章　值班\n\n第二条　值班人员不得离开岗位。\n"
 
 
 @pytest.fixture
@@ -208,7 +218,29 @@ def test_a_chunk_whose_text_is_gone_is_not_shown(docs: Path, tmp_path: Path) -> 
     out, err = run_both("query", QUESTION, "--store", store)
     assert "天气.md" not in out
     assert "书店.md" in out
+    assert err.startswith("warning: 1 of 6 children no longer agree with their documents: ")
+    assert err.endswith(" stand for themselves. Ingest the files again.\n")
+    ingest(docs, store)
+    out, err = run_both("query", QUESTION, "--store", store)
+    assert "天气.md" in out
+    assert not err
+
+
+@pytest.mark.filterwarnings("always::UserWarning")
+@pytest.mark.parametrize("options", [SMALL_TO_BIG, WINDOW])
+def test_what_a_lost_docstore_leads_to_names_the_command_that_mends_it(
+    options: list[str], docs: Path, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    ingest(docs, store, *options)
+    (store / "documents" / "docstore.json").unlink()
+    out, err = run_both("query", QUESTION, "--store", store)
+    assert "天气.md" in out
     assert err.startswith("warning: ")
+    assert err.endswith(". Ingest the files again.\n")
+    assert "sync_documents" not in err
+    ingest(docs, store)
+    assert not run_both("query", QUESTION, "--store", store)[1]
 
 
 def test_a_killed_ingest_is_completed_without_duplicates(tmp_path: Path) -> None:
@@ -260,6 +292,75 @@ def test_split_shows_what_a_chunk_is_read_in(options: list[str], name: str, docs
     assert name in run("split", docs, *options).splitlines()[1]
 
 
+@pytest.fixture
+def manual(tmp_path: Path) -> Path:
+    path = tmp_path / "manual" / "水泵.md"
+    path.parent.mkdir()
+    path.write_text(MANUAL, encoding="utf-8")
+    (path.parent / "规定.txt").write_text(RULES, encoding="utf-8")
+    return path.parent
+
+
+def test_split_says_what_a_structured_chunk_holds(manual: Path) -> None:
+    chunks = json.loads(run("split", manual / "水泵.md", "--json", *STRUCTURED))["chunks"]
+    assert "".join(chunk["text"] for chunk in chunks) == MANUAL
+    assert [chunk["kinds"] for chunk in chunks] == [
+        ["heading", "table"],
+        *[["table"]] * (len(chunks) - 2),
+        ["heading", "code"],
+    ]
+    assert all(chunk["headings"] == ["水泵手册", "故障代码"] for chunk in chunks[:-1])
+    assert [chunk["lead"] for chunk in chunks] == ["", *[HEADER] * (len(chunks) - 2), ""]
+    assert chunks[0]["lines"][0] == 1
+    assert all(after["lines"][0] == before["lines"][1] + 1 for before, after in pairwise(chunks))
+    shown = run("split", manual / "水泵.md", *STRUCTURED)
+    for part in (
+        "kinds",
+        "heading, table",
+        "水泵手册 › 故障代码",
+        "[| 代码 | 含义 | 处理方法 | |---|---|---|]",
+        "heading, code",
+    ):
+        assert part in shown
+    assert f"{len(chunks)} chunks of 1 files (parser=structured" in shown
+
+
+def test_split_of_other_parsers_says_nothing_of_structure(docs: Path) -> None:
+    chunks = json.loads(run("split", docs, "--json", *FAST))["chunks"]
+    assert set(chunks[0]) == {"file", "path", "start", "end", "tokens", "text"}
+    assert "kinds" not in run("split", docs, *FAST)
+
+
+@pytest.mark.parametrize(
+    "structure, headings",
+    [
+        ("auto", [["第一章 总则"], ["第二章 值班"]]),
+        ("numbered", [["第一章 总则"], ["第二章 值班"]]),
+        ("markdown", [[]]),
+        ("none", [[]]),
+    ],
+)
+def test_what_structure_is_told_by(structure: str, headings: list[list[str]], manual: Path) -> None:
+    options = ["--parser", "structured", "--unit", "chars", "--chunk-size", "60", "--structure", structure]
+    chunks = json.loads(run("split", manual / "规定.txt", "--json", *options))["chunks"]
+    assert [chunk["headings"][:1] for chunk in chunks] == headings
+    assert "".join(chunk["text"] for chunk in chunks) == RULES
+
+
+def test_a_store_of_structured_chunks_shows_headings_and_header_rows(manual: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    assert ingest(manual, store, *STRUCTURED)["added"] == 2
+    question = "F17 怎么处理？"
+    rows = query(store, "-k", 1, question=question)[0]
+    assert MANUAL[rows["start"] : rows["end"]] == rows["text"]
+    assert (rows["kinds"], rows["lead"]) == (["table"], HEADER)
+    shown = run("query", question, "--store", store, "-k", 1)
+    assert f"水泵手册 › 故障代码\n{HEADER}\n{rows['text'].strip()}" in shown
+    assert ingest(manual, store)["unchanged"] == 2
+    assert ingest(manual, store, "--structure", "none")["updated"] == 2
+    assert all(passage["headings"] == [] for passage in query(store, question=question))
+
+
 def test_a_parent_is_six_chunks_large_if_only_one_size_is_given() -> None:
     def sizes(**given: int) -> tuple[int, int, int]:
         parser = make_parser(ParserChoice("small-to-big", **given), OfflineEmbedding)
@@ -299,9 +400,13 @@ def test_a_store_refuses_another_parser_or_model_and_names_both(docs: Path, tmp_
         (["query", "  ", "--store", "nowhere"], 2, "blank"),
         (["query", "天气", "--store", "nowhere", "-k", "0"], 2, "greater than or equal to 1"),
         (["ingest", "nowhere", "--store", "s"], 1, "nowhere: no such file or folder"),
-        (["ingest", ".", "--store", "s"], 1, "no .markdown, .md, .txt file below ."),
+        (["ingest", ".", "--store", "s"], 1, ".txt file below ."),
         (["split", "picture.png"], 1, "picture.png"),
-        (["split", "a.md", "--parser", "magic"], 1, "not one of hybrid, semantic, sliding, small-to-big, window"),
+        (
+            ["split", "a.md", "--parser", "magic"],
+            1,
+            "not one of hybrid, semantic, sliding, small-to-big, window, structured",
+        ),
         (
             ["split", "a.md", "--parser", "small-to-big", "--chunk-size", "2"],
             1,
@@ -321,6 +426,19 @@ def test_a_store_refuses_another_parser_or_model_and_names_both(docs: Path, tmp_
         ),
         (["split", "a.md", "--parser", "sliding", "--target-size", "9"], 1, "--target-size has no meaning"),
         (["split", "a.md", "--parser", "sliding", "--unit", "pages"], 1, "--unit 'pages' is neither tokens nor chars"),
+        (
+            ["split", "a.md", "--parser", "structured", "--structure", "html"],
+            1,
+            "--structure 'html' is not one of auto, markdown, numbered, none",
+        ),
+        (["split", "a.md", "--parser", "structured", "--chunk-size", "3"], 1, "--chunk-size 3 is below 4"),
+        (
+            ["split", "a.md", "--parser", "structured", "--chunk-overlap", "-1"],
+            1,
+            "--chunk-overlap -1 is outside [0, --chunk-size 800)",
+        ),
+        (["split", "a.md", "--parser", "structured", "--target-size", "9"], 1, "--target-size has no meaning"),
+        (["split", "a.md", "--structure", "none"], 1, "--structure has no meaning for --parser hybrid"),
         (["fly"], 2, "No such command"),
     ],
 )
@@ -339,7 +457,8 @@ def test_a_store_from_before_parents_and_windows_opens(docs: Path, tmp_path: Pat
     store = tmp_path / "store"
     ingest(docs, store, *FAST)
     manifest = json.loads((store / "chunking-plus.json").read_text(encoding="utf-8"))
-    del manifest["parser"]["parent_size"], manifest["parser"]["window_sentences"]
+    for name in ("parent_size", "window_sentences", "structure"):
+        del manifest["parser"][name]
     (store / "chunking-plus.json").write_text(json.dumps(manifest), encoding="utf-8")
     assert query(store, "-k", 1)[0]["file"] == "天气.md"
     assert ingest(docs, store)["unchanged"] == 3

@@ -25,6 +25,7 @@ from llama_index_chunking_plus.cli.options import OFFLINE, ParserChoice, as_flag
 from llama_index_chunking_plus.cli.store import CorpusStore
 from llama_index_chunking_plus.core.parents import ParentRef, WindowRef
 from llama_index_chunking_plus.errors import ChunkingPlusError
+from llama_index_chunking_plus.node_parser.structured import LEAD_KEY
 from llama_index_chunking_plus.postprocessor.passages import HITS_KEY
 from llama_index_chunking_plus.samples import questions, sample_paths
 
@@ -37,12 +38,25 @@ app = typer.Typer(
 out = Console(soft_wrap=True, markup=False, highlight=False, emoji=False)
 err = Console(stderr=True, soft_wrap=True, markup=False, highlight=False, emoji=False)
 
-ParserName = Annotated[str | None, typer.Option("--parser", help="hybrid, semantic, sliding, small-to-big or window.")]
+Files = Annotated[
+    list[Path],
+    typer.Argument(help="Markdown, text, PDF, Word or HTML files, or folders of them."),
+]
+ParserName = Annotated[
+    str | None,
+    typer.Option("--parser", help="hybrid, semantic, sliding, small-to-big, window or structured."),
+]
 ChunkSize = Annotated[int | None, typer.Option(help="Largest size of a chunk, in --unit.")]
-ChunkOverlap = Annotated[int | None, typer.Option(help="Overlap of neighbours, in --unit (sliding, small-to-big).")]
+ChunkOverlap = Annotated[
+    int | None, typer.Option(help="Overlap of neighbours, in --unit (sliding, small-to-big, structured).")
+]
 TargetSize = Annotated[int | None, typer.Option(help="Wanted mean size, in --unit (semantic).")]
 ParentSize = Annotated[int | None, typer.Option(help="Largest size of a parent, in --unit (small-to-big).")]
 WindowSentences = Annotated[int | None, typer.Option(help="Sentences on each side that a window holds (window).")]
+Structure = Annotated[
+    str | None,
+    typer.Option(help="What structure is told by: auto, markdown, numbered or none (structured)."),
+]
 Unit = Annotated[str | None, typer.Option(help="What sizes count: tokens or chars.")]
 EmbedModel = Annotated[
     str | None,
@@ -71,18 +85,19 @@ def run_app() -> None:
 
 @app.command()
 def split(
-    files: Annotated[list[Path], typer.Argument(help="Markdown or text files, or folders of them.")],
+    files: Files,
     parser: ParserName = None,
     chunk_size: ChunkSize = None,
     chunk_overlap: ChunkOverlap = None,
     target_size: TargetSize = None,
     parent_size: ParentSize = None,
     window_sentences: WindowSentences = None,
+    structure: Structure = None,
     unit: Unit = None,
     embed_model: EmbedModel = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the chunks of files: character range, tokens, and how they begin."""
+    """Show the chunks of files: character range, tokens, how they begin; with --parser structured, what they hold."""
     choice = ParserChoice().changed_by(
         parser=parser,
         chunk_size=chunk_size,
@@ -90,13 +105,20 @@ def split(
         target_size=target_size,
         parent_size=parent_size,
         window_sentences=window_sentences,
+        structure=structure,
         unit=unit,
     )
     documents = [read_document(path) for path in find_files(files)]
     nodes = make_parser(choice, lambda: make_model(embed_model or OFFLINE)).get_nodes_from_documents(documents)
     count_tokens = get_tokenizer()
     chunks = [
-        {**_place(node), **_around(node, choice.expansion), "tokens": len(count_tokens(node.text)), "text": node.text}  # type: ignore[attr-defined]
+        {
+            **_place(node),
+            **_around(node, choice.expansion),
+            **_outline(node),
+            "tokens": len(count_tokens(node.get_content())),
+            "text": node.get_content(),
+        }
         for node in nodes
     ]
     if as_json:
@@ -108,7 +130,7 @@ def split(
 
 @app.command()
 def ingest(
-    paths: Annotated[list[Path], typer.Argument(help="Markdown or text files, or folders of them.")],
+    paths: Files,
     store: StoreFolder,
     sync: Annotated[bool, typer.Option("--sync", help="Also remove what is not among PATHS any more.")] = False,
     parser: ParserName = None,
@@ -117,6 +139,7 @@ def ingest(
     target_size: TargetSize = None,
     parent_size: ParentSize = None,
     window_sentences: WindowSentences = None,
+    structure: Structure = None,
     unit: Unit = None,
     embed_model: EmbedModel = None,
     as_json: AsJson = False,
@@ -131,6 +154,7 @@ def ingest(
         target_size=target_size,
         parent_size=parent_size,
         window_sentences=window_sentences,
+        structure=structure,
         unit=unit,
     )
     documents = [read_document(path) for path in find_files(paths)]
@@ -160,7 +184,13 @@ def query(
     hits = CorpusStore(store).query(question, k, embed_model, expand)
     if as_json:
         passages = [
-            {**_place(hit.node), "score": hit.score, "text": hit.node.get_content(), **_children(hit.node)}
+            {
+                **_place(hit.node),
+                **_outline(hit.node),
+                "score": hit.score,
+                "text": hit.node.get_content(),
+                **_children(hit.node),
+            }
             for hit in hits
         ]
         typer.echo(json.dumps({"question": question, "passages": passages}, ensure_ascii=False))
@@ -224,6 +254,21 @@ def _around(node: BaseNode, expansion: str) -> dict[str, list[int]]:
     return {} if ref is None else {expansion: list(ref.span)}
 
 
+def _outline(node: BaseNode) -> dict[str, Any]:
+    """Where the chunk stands in its document and what it holds, if its parser says so."""
+    said = node.metadata
+    if "block_kinds" not in said:
+        return {}
+    lines = {"lines": [said["line_start"], said["line_end"]]} if "line_start" in said else {}
+    titles = json.loads(said["header_titles"])
+    return {
+        **lines,
+        "kinds": said["block_kinds"].split(","),
+        "headings": titles,
+        "lead": said.get(LEAD_KEY, "").strip("\r\n"),
+    }
+
+
 def _children(node: BaseNode) -> dict[str, list[dict[str, Any]]]:
     """The chunks that were hit, if the passage stands for such."""
     hits = node.metadata.get(HITS_KEY)
@@ -232,12 +277,25 @@ def _children(node: BaseNode) -> dict[str, list[dict[str, Any]]]:
 
 def _table(chunks: list[dict[str, Any]], expansion: str) -> Table:
     around = [] if expansion == "none" else [expansion]
-    table = Table("file", "characters", *around, "tokens", "text")
+    kinds = ["kinds"] if any("kinds" in chunk for chunk in chunks) else []
+    table = Table("file", "characters", *around, "tokens", *kinds, "text")
     for chunk in chunks:
         ranges = [(chunk["start"], chunk["end"]), *(chunk[name] for name in around)]
         places = [f"{start}–{end}" for start, end in ranges]
-        table.add_row(*map(Text, (chunk["file"], *places, str(chunk["tokens"]), _preview(chunk["text"]))))
+        held = [", ".join(chunk[name]) for name in kinds]
+        table.add_row(*map(Text, (chunk["file"], *places, str(chunk["tokens"]), *held)), _beginning(chunk))
     return table
+
+
+def _beginning(chunk: dict[str, Any]) -> Text:
+    """How a chunk begins; the headings above it and its lead, shortened, stand on lines of their own."""
+    above = [_path(chunk.get("headings", [])), *(f"[{_preview(lead)}]" for lead in [chunk.get("lead")] if lead)]
+    shown = Text("".join(f"{line}\n" for line in above if line), style="dim")
+    return shown.append(_preview(chunk["text"]), style="not dim")
+
+
+def _path(headings: list[str]) -> str:
+    return " › ".join(headings)
 
 
 def _stands_in(text: str, node: BaseNode) -> bool:
@@ -252,6 +310,10 @@ def _print_hit(rank: int, hit: NodeWithScore) -> None:
     stands_for = f"  {len(hits)} {'chunk' if len(hits) == 1 else 'chunks'} hit" if hits else ""
     head = Text(f"{rank}. {place['file']}", style="bold")
     out.print(head.append(f" characters {place['start']}–{place['end']}{score}{stands_for}", style="not bold"))
+    outline = _outline(hit.node)
+    for above in (_path(outline.get("headings", [])), outline.get("lead")):
+        if above:
+            out.print(above, style="dim")
     out.print(hit.node.get_content().strip())
     out.print()
 

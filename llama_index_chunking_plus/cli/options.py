@@ -20,6 +20,7 @@ from llama_index_chunking_plus.node_parser import (
     SemanticNodeParser,
     SlidingWindowNodeParser,
     SmallToBigNodeParser,
+    StructuredMarkdownNodeParser,
 )
 
 OFFLINE = "offline"
@@ -31,6 +32,8 @@ _FLAGS = {
     "parent_size": "--parent-size",
     "window_sentences": "--window-sentences",
 }
+_STRUCTURES = ("auto", "markdown", "numbered", "none")
+_REMEDY = re.compile(r"(?:(?<=\. )|^)(?:(?!\. ).)*\bsync_documents\b.*")  # the last sentence of a library warning
 _CHILDREN_PER_PARENT = 6  # as the parser's own defaults have it
 
 
@@ -45,6 +48,7 @@ class ParserChoice:
     unit: str = "tokens"
     parent_size: int | None = None
     window_sentences: int | None = None
+    structure: str | None = None
 
     @property
     def expansion(self) -> str:
@@ -85,6 +89,11 @@ def _small_to_big(choice: ParserChoice, _: Callable[[], BaseEmbedding]) -> NodeP
     return SmallToBigNodeParser(unit=choice.unit, **sizes)
 
 
+def _structured(choice: ParserChoice, _: Callable[[], BaseEmbedding]) -> NodeParser:
+    given = _given(chunk_size=choice.chunk_size, chunk_overlap=choice.chunk_overlap, structure=choice.structure)
+    return StructuredMarkdownNodeParser(unit=choice.unit, **given)
+
+
 def _window(choice: ParserChoice, _: Callable[[], BaseEmbedding]) -> NodeParser:
     sizes = _given(max_sentence_size=choice.chunk_size, window_sentences=choice.window_sentences)
     return ChineseSentenceWindowNodeParser(unit=choice.unit, store="span", **sizes)
@@ -96,6 +105,7 @@ _PARSERS: dict[str, tuple[Callable[[ParserChoice, Callable[[], BaseEmbedding]], 
     "sliding": (_sliding, {"chunk_overlap"}),
     "small-to-big": (_small_to_big, {"chunk_overlap", "parent_size"}),
     "window": (_window, {"window_sentences"}),
+    "structured": (_structured, {"chunk_overlap", "structure"}),
 }  # how it is made, and the options that not every parser has
 _OWN_OPTIONS = sorted({name for _, names in _PARSERS.values() for name in names})
 
@@ -110,6 +120,8 @@ def make_parser(choice: ParserChoice, model: Callable[[], BaseEmbedding]) -> Nod
         raise OptionError(f"--parser {choice.parser!r} is not one of {', '.join(_PARSERS)}")
     if choice.unit not in {"tokens", "chars"}:
         raise OptionError(f"--unit {choice.unit!r} is neither tokens nor chars")
+    if choice.structure not in {None, *_STRUCTURES}:
+        raise OptionError(f"--structure {choice.structure!r} is not one of {', '.join(_STRUCTURES)}")
     make, own_options = _PARSERS[choice.parser]
     for name in _OWN_OPTIONS:
         if name not in own_options and getattr(choice, name) is not None:
@@ -144,12 +156,13 @@ def make_model(name: str) -> BaseEmbedding:
 
 
 def as_flags(message: str) -> str:
-    """The message of a parser in the words of the command line."""
+    """The message of the library in the words of the command line."""
+    message = _REMEDY.sub("Ingest the files again.", message)
     for option, flag in _FLAGS.items():
         message = re.sub(rf"\b{option}=", f"{flag} ", message)
     return message.replace("Value error, ", "")
 
 
-def _given(**options: int | None) -> dict[str, Any]:
+def _given(**options: Any) -> dict[str, Any]:
     """The options that were given; a parser has its own default for the others."""
     return {name: value for name, value in options.items() if value is not None}

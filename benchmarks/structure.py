@@ -1,0 +1,58 @@
+"""StructuredMarkdownNodeParser against MarkdownNodeParser, alone and with SentenceSplitter after it, on mixed Markdown.
+
+Sizes are 800 and 120 tokens for both where both cut by size. The text is the bundled Markdown documents: tables, code,
+formulas, lists, questions and answers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llama_index.core import Document
+from llama_index.core.node_parser import MarkdownNodeParser, SentenceSplitter
+from timing import paired, repeated, seconds
+
+from llama_index_chunking_plus import StructuredMarkdownNodeParser
+from llama_index_chunking_plus.samples import sample_paths
+
+SIZES: dict[str, Any] = {"chunk_size": 800, "chunk_overlap": 120}
+FILES = (20_000, 50_000, 100_000)  # bytes
+
+
+def markdown(n_bytes: int) -> list[Document]:
+    """Mixed Markdown of about this size, cut off at the end of a line."""
+    paths = [path for path in sample_paths() if path.suffix == ".md"]
+    text = repeated(paths, 2 * n_bytes).encode()[:n_bytes].decode(errors="ignore")
+    return [Document(text=text[: text.rindex("\n") + 1])]
+
+
+def sections() -> dict[str, float]:
+    """One megabyte, once each: theirs hashes the whole document for each section, which may take minutes."""
+    documents = markdown(1_000_000)
+    ours, theirs = StructuredMarkdownNodeParser(), MarkdownNodeParser()
+    mine, other = paired(lambda: ours(documents), lambda: theirs(documents), 1)
+    return {"seconds for 1 MB": mine, "times as fast as MarkdownNodeParser": other / mine}
+
+
+def files() -> dict[str, float]:
+    """Files of a usual size: the median of the ratios, and our best milliseconds."""
+    in_tokens, in_chars = StructuredMarkdownNodeParser(unit="tokens", **SIZES), StructuredMarkdownNodeParser(**SIZES)
+    headings, sizes = MarkdownNodeParser(), SentenceSplitter(**SIZES)
+    figures = {}
+    for n_bytes in FILES:
+        documents = markdown(n_bytes)
+        runs = [
+            (
+                seconds(lambda: in_tokens(documents)),  # noqa: B023
+                seconds(lambda: in_chars(documents)),  # noqa: B023
+                seconds(lambda: sizes(headings(documents))),  # noqa: B023
+            )
+            for _ in range(9)
+        ]
+        tokens, chars, theirs = np.array(runs).T
+        name = f"{n_bytes // 1000} kB"
+        figures[f"ms for {name}"] = 1000 * float(chars.min())
+        figures[f"times as fast as MarkdownNodeParser and SentenceSplitter, {name}"] = float(np.median(theirs / chars))
+        figures[f"the same, counted in tokens, {name}"] = float(np.median(theirs / tokens))
+    return figures
