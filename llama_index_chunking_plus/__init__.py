@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         ContextHeaderTransform,
         DeleteReport,
         DocumentMetadataTransform,
+        JiebaKeywordTransform,
         PageJoiner,
         SyncReport,
         async_delete_document,
@@ -47,9 +48,11 @@ if TYPE_CHECKING:
         StructuredMarkdownNodeParser,
     )
     from llama_index_chunking_plus.postprocessor import (
+        LatestVersionPostprocessor,
         ParentExpansionPostprocessor,
         SentenceWindowPostprocessor,
         SpanDedupPostprocessor,
+        latest_version_filters,
     )
     from llama_index_chunking_plus.retrievers import SmallToBigRetriever
     from llama_index_chunking_plus.storage import ParentLookup, SiblingLookup, SourceSliceLookup, StoredParentLookup
@@ -78,6 +81,7 @@ _HOMES = {
         "ContextHeaderTransform",
         "DeleteReport",
         "DocumentMetadataTransform",
+        "JiebaKeywordTransform",
         "PageJoiner",
         "SyncReport",
         "async_delete_document",
@@ -95,7 +99,13 @@ _HOMES = {
         "SpanNodeParser",
         "StructuredMarkdownNodeParser",
     ),
-    "postprocessor": ("ParentExpansionPostprocessor", "SentenceWindowPostprocessor", "SpanDedupPostprocessor"),
+    "postprocessor": (
+        "LatestVersionPostprocessor",
+        "ParentExpansionPostprocessor",
+        "SentenceWindowPostprocessor",
+        "SpanDedupPostprocessor",
+        "latest_version_filters",
+    ),
     "retrievers": ("SmallToBigRetriever",),
     "storage": ("ParentLookup", "SiblingLookup", "SourceSliceLookup", "StoredParentLookup"),
 }
@@ -112,6 +122,8 @@ __all__ = [
     "EmbeddingError",
     "HybridNodeParser",
     "InputFileError",
+    "JiebaKeywordTransform",
+    "LatestVersionPostprocessor",
     "MissingExtraError",
     "OfflineEmbedding",
     "OptionError",
@@ -138,6 +150,7 @@ __all__ = [
     "async_sync_documents",
     "chinese_sentence_tokenizer",
     "delete_document",
+    "latest_version_filters",
     "load_docstore",
     "sync_documents",
 ]

@@ -34,6 +34,8 @@ def test_the_public_names_are_these_and_sorted() -> None:
         "EmbeddingError",
         "HybridNodeParser",
         "InputFileError",
+        "JiebaKeywordTransform",
+        "LatestVersionPostprocessor",
         "MissingExtraError",
         "OfflineEmbedding",
         "OptionError",
@@ -60,6 +62,7 @@ def test_the_public_names_are_these_and_sorted() -> None:
         "async_sync_documents",
         "chinese_sentence_tokenizer",
         "delete_document",
+        "latest_version_filters",
         "load_docstore",
         "sync_documents",
     ]

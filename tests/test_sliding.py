@@ -159,6 +159,16 @@ def test_metadata_is_charged_to_pieces_as_well() -> None:
     assert max(map(len, texts(parser, TEXT, metadata={"title": "旧" * 300}))) <= 50
 
 
+def test_a_dictionary_that_was_written_again_counts_as_it_is(tmp_path) -> None:
+    words = tmp_path / "words.txt"
+    text = "甲乙丙丁戊己庚辛" * 3
+    for word in ("丙丁戊己", "乙丙丁戊己庚"):
+        words.write_text(word + "\n", encoding="utf-8")
+        parser = SlidingWindowNodeParser(chunk_size=6, chunk_overlap=0, unit="chars", user_dictionary=str(words))
+        nodes = parser.get_nodes_from_documents([Document(text=text)])
+        assert sum(node.text.count(word) for node in nodes) == 3
+
+
 def test_protected_terms_are_not_cut_and_a_dictionary_counts_as_such(tmp_path) -> None:
     dictionary = tmp_path / "words.txt"
     dictionary.write_text("检索增强生成平台\n", encoding="utf-8")

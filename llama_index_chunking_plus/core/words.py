@@ -63,7 +63,7 @@ class Vocabulary:
 
     def straddling(self, text: str, cut: int) -> Span | None:
         """The longest protected occurrence that a cut at ``cut`` would tear apart."""
-        terms = _protected(self)
+        terms = protected_words(self)
         for length in sorted({len(term) for term in terms}, reverse=True):
             for start in range(max(0, cut - length + 1), min(cut, len(text) - length + 1)):
                 if text[start : start + length] in terms:
@@ -72,7 +72,7 @@ class Vocabulary:
 
     def holds_any_of(self, marks: str) -> bool:
         """Whether some protected term contains one of the characters ``marks`` before its end."""
-        return any(mark in term[:-1] for term in _protected(self) for mark in marks)
+        return any(mark in term[:-1] for term in protected_words(self) for mark in marks)
 
     def last_word_end(self, text: str, start: int, stop: int) -> int | None:
         """The last end of a word in ``(start, stop]``, judged from the text around ``stop``.
@@ -122,9 +122,22 @@ def _joined(left: str, right: str, indicators_before: int) -> bool:
     )
 
 
+def protected_words(vocabulary: Vocabulary) -> frozenset[str]:
+    """The protected terms, and the words of the user dictionary as it is now."""
+    return _protected_words(vocabulary, _stamp(vocabulary.user_dictionary))
+
+
 @lru_cache(maxsize=32)
-def _protected(vocabulary: Vocabulary) -> frozenset[str]:
+def _protected_words(vocabulary: Vocabulary, _: tuple[int, int] | None) -> frozenset[str]:
     return frozenset(vocabulary.protected_terms) | frozenset(_dictionary_words(vocabulary.user_dictionary))
+
+
+def _stamp(path: str | None) -> tuple[int, int] | None:
+    """Another value after the file was written."""
+    if path is None:
+        return None
+    state = Path(path).stat()
+    return state.st_mtime_ns, state.st_size
 
 
 def _dictionary_words(path: str | None) -> Iterator[str]:
@@ -141,27 +154,28 @@ def _is_ink(character: str) -> bool:
 
 def word_ends(text: str, user_dictionary: str | None) -> list[int]:
     """The end of each of jieba's words; together they are the text."""
-    return [end for _, _, end in _segmenter(user_dictionary).tokenize(text)]
+    return [end for _, _, end in segmenter(user_dictionary).tokenize(text)]
 
 
-def _segmenter(user_dictionary: str | None) -> Any:
+def segmenter(user_dictionary: str | None) -> Any:
+    """Jieba with its default dictionary and the user's, as that is now; loaded once, quietly."""
     with _LOADING:
-        return _load_segmenter(user_dictionary)
+        return _load_segmenter(user_dictionary, _stamp(user_dictionary))
 
 
 @lru_cache(maxsize=8)
-def _load_segmenter(user_dictionary: str | None) -> Any:
+def _load_segmenter(user_dictionary: str | None, _: tuple[int, int] | None) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the import warns about its own regular expressions and packaging
         import jieba  # noqa: PLC0415  half a second that only a cut inside a sentence has to pay
 
-    segmenter = jieba.Tokenizer()
+    loaded = jieba.Tokenizer()
     level = jieba.default_logger.level
     jieba.default_logger.setLevel(logging.WARNING)
     try:
-        segmenter.initialize()
+        loaded.initialize()
     finally:
         jieba.default_logger.setLevel(level)
     for word in _dictionary_words(user_dictionary):
-        segmenter.add_word(word)
-    return segmenter
+        loaded.add_word(word)
+    return loaded

@@ -3,6 +3,7 @@
 from llama_index_chunking_plus.ingestion.context_header import ContextHeaderTransform
 from llama_index_chunking_plus.ingestion.deletion import DeleteReport, async_delete_document, delete_document
 from llama_index_chunking_plus.ingestion.document_metadata import DocumentMetadataTransform
+from llama_index_chunking_plus.ingestion.keywords import JiebaKeywordTransform
 from llama_index_chunking_plus.ingestion.ledger import load_docstore
 from llama_index_chunking_plus.ingestion.page_joiner import PageJoiner
 from llama_index_chunking_plus.ingestion.sync import SyncReport, async_sync_documents, sync_documents
@@ -11,6 +12,7 @@ __all__ = [
     "ContextHeaderTransform",
     "DeleteReport",
     "DocumentMetadataTransform",
+    "JiebaKeywordTransform",
     "PageJoiner",
     "SyncReport",
     "async_delete_document",

@@ -40,7 +40,7 @@ class HybridNodeParser(NestingNodeParser):
         primary_parser: segments the document, e.g. by meaning or by headings.
         secondary_parser: cuts what is larger than ``max_chunk_size``, e.g. a sliding window.
         max_chunk_size: the largest size of a chunk, in ``unit``, metadata not counted.
-        unit, tokenizer, sentence_tokenizer, protected_terms, user_dictionary: see `SizedNodeParser`.
+        unit, tokenizer, sentence_tokenizer, protected_terms, user_dictionary, reserve_header: see `SizedNodeParser`.
 
     Raises:
         ValueError: max_chunk_size is below 4, or a parser was dumped as data and not passed again.
@@ -73,8 +73,9 @@ class HybridNodeParser(NestingNodeParser):
         Args:
             embed_model: gives the sentence vectors.
             max_chunk_size: the largest size of a chunk; 410 aims at chunks of 256, 960 at chunks of 600.
-            options: unit, tokenizer, sentence_tokenizer, protected_terms, user_dictionary: given to both parsers as
-                well. include_metadata, include_prev_next_rel, callback_manager and id_func: given to the hybrid parser.
+            options: unit, tokenizer, sentence_tokenizer, protected_terms, user_dictionary, reserve_header: given to
+                both parsers as well. include_metadata, include_prev_next_rel, callback_manager and id_func: given to
+                the hybrid parser.
         """
         if not isinstance(max_chunk_size, int) or max_chunk_size < MIN_CHUNK_SIZE:
             raise OptionError(f"max_chunk_size={max_chunk_size!r} is no whole number of {MIN_CHUNK_SIZE} or more")
@@ -106,16 +107,15 @@ class HybridNodeParser(NestingNodeParser):
         ]
 
     def _is_small(self, text: str) -> bool:
-        return self._sizer.size(text) <= self.max_chunk_size
+        return self._sizer.size(text) <= self._room(self.max_chunk_size)
 
     def _bounded(self, draft: Draft, windows: Sequence[Draft]) -> list[Draft]:
         """The windows in the place of the draft that they cut; a window that is still too large is cut by sentences."""
+        limit = self._room(self.max_chunk_size)
         return [
             window.part(part).inside(draft)
             for window in windows
-            for part in self._units(window.text, self.max_chunk_size).within(
-                Span(0, len(window.text)), self.max_chunk_size
-            )
+            for part in self._units(window.text, limit).within(Span(0, len(window.text)), limit)
         ]
 
 

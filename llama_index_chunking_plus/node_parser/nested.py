@@ -36,6 +36,14 @@ NestedSpanParser = Annotated[SpanNodeParser, BeforeValidator(_demand_parser), Pl
 class NestingNodeParser(SizedNodeParser):
     """Base of the parsers that hold other parsers as options, of the types `NestedParser` and `NestedSpanParser`."""
 
+    def _reserving(self, parser: SpanNodeParser) -> SpanNodeParser:
+        """The nested parser; if it counts as this one does, it leaves as much free for a header at least."""
+        if not isinstance(parser, SizedNodeParser) or parser.reserve_header >= self.reserve_header:
+            return parser
+        if parser.unit != self.unit or (self.unit == "tokens" and parser.tokenizer != self.tokenizer):
+            return parser
+        return parser.model_copy(update={"reserve_header": self.reserve_header})
+
     @classmethod
     def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> Self:
         """The parser that `to_dict` dumped.

@@ -37,7 +37,7 @@ class SemanticNodeParser(SizedNodeParser):
         target_size: the wanted mean size under "optimal"; None: as many topics as the document itself shows.
         min_size: the smallest size of a chunk; None: a third of ``target_size``, or a floor that suits the rule.
         percentile: above 0 and below 100; used under "percentile" only.
-        unit, tokenizer, sentence_tokenizer, protected_terms, user_dictionary: see `SizedNodeParser`.
+        unit, tokenizer, sentence_tokenizer, protected_terms, user_dictionary, reserve_header: see `SizedNodeParser`.
 
     Raises:
         ValueError: an option is out of range, or ``min_size <= target_size <= max_size`` does not hold.
@@ -86,8 +86,9 @@ class SemanticNodeParser(SizedNodeParser):
         return self
 
     def _plan(self, sources: Sequence[Source], show_progress: bool) -> Plan[list[list[Draft]]]:
-        piece_limit = max(MIN_CHUNK_SIZE, self.max_size // 4)  # leaves room to keep the minimum
-        units = [self._units(source.text, self.max_size, piece_limit) for source in sources]
+        limit = self._room(self.max_size)
+        piece_limit = max(MIN_CHUNK_SIZE, limit // 4)  # leaves room to keep the minimum
+        units = [self._units(source.text, limit, piece_limit) for source in sources]
         sentences = [_sentences(source, each) for source, each in zip(sources, units, strict=True)]
         row_of = {text: row for row, text in enumerate(dict.fromkeys(t for texts in sentences for t in texts if t))}
         vectors: Vectors = yield EmbedTexts(self.embed_model, list(row_of), show_progress)
@@ -103,15 +104,15 @@ class SemanticNodeParser(SizedNodeParser):
             return []
         ends = self._segment_ends(vectors, _unit_sizes(units))
         spans = spans_between([units.bounds[end] for end in ends])
-        return [part for span in spans for part in units.within(span, self.max_size)]
+        return [part for span in spans for part in units.within(span, self._room(self.max_size))]
 
     def _segment_ends(self, vectors: Vectors, sizes: NDArray[np.int64]) -> list[int]:
-        least = None if self.min_size is None else max(1, self.min_size)
+        limit = self._room(self.max_size)
+        target = None if self.target_size is None else min(self.target_size, limit)
+        least = None if self.min_size is None else min(max(1, self.min_size), target or limit)
         if self.rule == "percentile":
-            return percentile_segments(
-                vectors, sizes, percentile=self.percentile, max_size=self.max_size, min_size=least
-            )
-        return optimal_segments(vectors, sizes, max_size=self.max_size, min_size=least, target_size=self.target_size)
+            return percentile_segments(vectors, sizes, percentile=self.percentile, max_size=limit, min_size=least)
+        return optimal_segments(vectors, sizes, max_size=limit, min_size=least, target_size=target)
 
 
 def _sentences(source: Source, units: Units) -> list[str]:

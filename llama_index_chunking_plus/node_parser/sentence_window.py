@@ -32,7 +32,7 @@ class ChineseSentenceWindowNodeParser(SizedNodeParser):
         max_sentence_size: the largest size of a chunk, in ``unit``, metadata not counted.
         window_metadata_key: where ``store="text"`` keeps the window.
         original_text_metadata_key: where ``store="text"`` keeps the sentence.
-        unit, tokenizer, sentence_tokenizer, protected_terms, user_dictionary: see `SizedNodeParser`.
+        unit, tokenizer, sentence_tokenizer, protected_terms, user_dictionary, reserve_header: see `SizedNodeParser`.
 
     Raises:
         ValueError: window_sentences is negative, max_sentence_size is below 4, the two keys are empty or the same.
@@ -82,7 +82,7 @@ class ChineseSentenceWindowNodeParser(SizedNodeParser):
 
     @collection_paused()
     def _sentences(self, source: Source) -> list[Draft]:
-        bounds = self._units(source.text, self.max_sentence_size).bounds
+        bounds = self._units(source.text, self._room(self.max_sentence_size)).bounds
         pieces = [(span, text) for span in spans_between(bounds[1:]) if (text := span.of(source.text)).strip()]
         around, last = self.window_sentences, len(pieces) - 1
         return [

@@ -24,6 +24,7 @@ from llama_index_chunking_plus.node_parser.tokenizers import (
 )
 
 MIN_CHUNK_SIZE = 4  # one character may be four tokens of a byte-pair encoding
+_SIZES = ("chunk_size", "max_size", "max_chunk_size", "max_sentence_size", "parent_size", "child_size")
 _LEAST_TEXT = 50  # tokens or characters that metadata leaves to the text, as far as the size allows
 
 
@@ -37,6 +38,11 @@ class SizedNodeParser(SpanNodeParser):
         sentence_tokenizer: finds the sentences that chunks are made of.
         protected_terms: strings that are not cut while they fit.
         user_dictionary: path of a jieba dictionary; its words are not cut while they fit.
+        reserve_header: how much of each size is left free, in ``unit``, for a header that `ContextHeaderTransform` puts
+            ahead of the text later.
+
+    Raises:
+        ValueError: reserve_header is negative, or leaves less than 4 of a size.
     """
 
     unit: Literal["tokens", "chars"] = Field(default="tokens", frozen=True, description="What sizes are counted in.")
@@ -46,6 +52,7 @@ class SizedNodeParser(SpanNodeParser):
     )
     protected_terms: tuple[str, ...] = Field(default=(), frozen=True, description="Strings not cut while they fit.")
     user_dictionary: str | None = Field(default=None, frozen=True, description="Path of a jieba dictionary.")
+    reserve_header: int = Field(default=0, frozen=True, description="Left free of each size for a header, in unit.")
 
     @field_validator("tokenizer", mode="before")
     @classmethod
@@ -55,6 +62,19 @@ class SizedNodeParser(SpanNodeParser):
     @field_serializer("tokenizer")
     def _dump_tokenizer(self, value: Tokenizer) -> str:
         return tokenizer_specification(value)
+
+    @model_validator(mode="after")
+    def _check_reserve(self) -> Self:
+        if self.reserve_header < 0:
+            raise ValueError(f"reserve_header={self.reserve_header} is below 0; 0 leaves nothing free")
+        for name in _SIZES if self.reserve_header else ():
+            size = getattr(self, name, None)
+            if size is not None and size - self.reserve_header < MIN_CHUNK_SIZE:
+                raise ValueError(
+                    f"reserve_header={self.reserve_header} leaves less than {MIN_CHUNK_SIZE} of {name}={size}; "
+                    "choose a smaller reserve, or a larger size"
+                )
+        return self
 
     @model_validator(mode="after")
     def _check_vocabulary(self) -> Self:
@@ -88,6 +108,10 @@ class SizedNodeParser(SpanNodeParser):
         """Where a chunk may end."""
         return self.sentence_tokenizer.ends(text)
 
+    def _room(self, size: int) -> int:
+        """What the reserve for a header leaves of a size."""
+        return max(MIN_CHUNK_SIZE, size - self.reserve_header) if self.reserve_header else size
+
     def _metadata_size(self, source: Source) -> int:
         """What the metadata adds to a chunk, counted as LlamaIndex's splitters do: the longer of the two shown."""
         if not self.include_metadata:
@@ -98,7 +122,7 @@ class SizedNodeParser(SpanNodeParser):
 
     def _text_limits(self, sources: Sequence[Source], option: str) -> list[int]:
         """What metadata leaves of the size that ``option`` names for each text; one warning where the floor holds."""
-        size = getattr(self, option)
+        size = self._room(getattr(self, option))
         floor = min(size, _LEAST_TEXT)
         added = [self._metadata_size(source) for source in sources]
         squeezed = [more for more in added if size - more < floor]
@@ -106,6 +130,16 @@ class SizedNodeParser(SpanNodeParser):
             logging.getLogger(type(self).__module__).warning(
                 "The metadata of %d of %d inputs takes up to %d of %s=%d %s; their text keeps %d, so that text "
                 "and metadata exceed %s. Raise %s, or exclude metadata keys.",
-                *(len(squeezed), len(sources), max(squeezed), option, size, self.unit, floor, option, option),
+                *(
+                    len(squeezed),
+                    len(sources),
+                    max(squeezed),
+                    option,
+                    getattr(self, option),
+                    self.unit,
+                    floor,
+                    option,
+                    option,
+                ),
             )
         return [max(floor, size - more) for more in added]

@@ -41,7 +41,7 @@ class SlidingWindowNodeParser(SizedNodeParser):
         separators: where text is cut, in order of priority; None: at sentence ends. With them, what is not given is
             chunk_size=800, chunk_overlap=15 % of it (120) and unit="chars" (with a tokenizer, "tokens");
             sentence_tokenizer has no effect.
-        unit, tokenizer, sentence_tokenizer, protected_terms, user_dictionary: see `SizedNodeParser`.
+        unit, tokenizer, sentence_tokenizer, protected_terms, user_dictionary, reserve_header: see `SizedNodeParser`.
 
     Raises:
         ValueError: chunk_size is below 4, chunk_overlap is negative or not below chunk_size; separators is no list of

@@ -46,7 +46,7 @@ class SmallToBigNodeParser(NestingNodeParser):
             overlap, each is cut into children of its own.
         child_parser: cuts each parent into children instead, at sizes of its own; any parser of this package.
         emit: "children", or "both": each parent, with CHILD relationships, ahead of its children.
-        unit, tokenizer, sentence_tokenizer, protected_terms, user_dictionary: see `SizedNodeParser`.
+        unit, tokenizer, sentence_tokenizer, protected_terms, user_dictionary, reserve_header: see `SizedNodeParser`.
 
     Raises:
         ValueError: child_size is below 4 or above parent_size, child_overlap is negative or not below child_size, or a
@@ -139,7 +139,7 @@ class SmallToBigNodeParser(NestingNodeParser):
     def _plan(self, sources: Sequence[Source], show_progress: bool) -> Plan[list[list[Draft]]]:
         only_parsers = self.parent_parser is not None and self.child_parser is not None
         work = [] if only_parsers else get_tqdm_iterable(list(sources), show_progress, "Parsing nodes")
-        units = [self._units(source.text, self.parent_size) for source in work]
+        units = [self._units(source.text, self._room(self.parent_size)) for source in work]
         parents = yield from self._parents(sources, units, show_progress)
         children = yield from self._children(sources, units, parents, show_progress)
         return [
@@ -151,10 +151,10 @@ class SmallToBigNodeParser(NestingNodeParser):
         self, sources: Sequence[Source], units: Sequence[Units], show_progress: bool
     ) -> Plan[list[list[Draft]]]:
         if self.parent_parser is not None:
-            chunks = yield from self.parent_parser._plan(sources, show_progress)  # noqa: SLF001  one family
+            chunks = yield from self._reserving(self.parent_parser)._plan(sources, show_progress)  # noqa: SLF001  one family
         else:
             chunks = [
-                [Draft.of(source, span) for span in each.slide(self.parent_size)]
+                [Draft.of(source, span) for span in each.slide(self._room(self.parent_size))]
                 for source, each in zip(sources, units, strict=True)
             ]
         return [[replace(draft, level=_PARENT, parent=None) for draft in drafts] for drafts in chunks]
@@ -169,7 +169,7 @@ class SmallToBigNodeParser(NestingNodeParser):
             return (children for each in work for children in self._windows(*each))
         families = [(source, parent) for source, drafts in zip(sources, parents, strict=True) for parent in drafts]
         pieces = [_piece(source, parent) for source, parent in families]
-        chunks = yield from self.child_parser._plan(pieces, show_progress)  # noqa: SLF001  one family
+        chunks = yield from self._reserving(self.child_parser)._plan(pieces, show_progress)  # noqa: SLF001  one family
         return (
             [replace(child.inside(parent), parent=parent) for child in drafts]
             for (_, parent), drafts in zip(families, chunks, strict=True)
