@@ -1,13 +1,14 @@
 """The same paragraph in several documents, and in two versions of one: how often the first hit is the right one.
 
 Each bundled document stands in the store five times, under the titles of five companies; a question names the company.
-The two versions of the leave policy stand there too, and a question names the version, or means the newest one.
+The two versions of the leave policy stand in a store of their own. A question names the version, or means the newest
+one. Pinned: the search is restricted to the version that is named; unnamed: the question then names it no more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from llama_index.core import Document, VectorStoreIndex
@@ -19,6 +20,7 @@ from llama_index_chunking_plus import (
     LatestVersionPostprocessor,
     OfflineEmbedding,
     StructuredMarkdownNodeParser,
+    latest_version_filters,
 )
 from llama_index_chunking_plus.samples import questions, sample_paths
 
@@ -32,6 +34,7 @@ class Question:
     text: str
     document_id: str
     answer: str
+    version: str | None = None
 
 
 def copies() -> list[Document]:
@@ -60,16 +63,16 @@ def about_versions() -> Iterator[Question]:
     for question in questions():
         if question.file in POLICIES:
             version = f"{POLICIES.index(question.file) + 1}.0"
-            yield Question(f"员工休假制度 v{version}：{question.question}", question.file, question.answer)
+            yield Question(f"员工休假制度 v{version}：{question.question}", question.file, question.answer, version)
+
+
+def unnamed(asked: Sequence[Question]) -> list[Question]:
+    return [replace(question, text=question.text.split("：", 1)[1]) for question in asked]
 
 
 def newest(questions_of_both: Sequence[Question]) -> list[Question]:
     """The questions about the newest version, without its number."""
-    return [
-        Question(question.text.split("：", 1)[1], question.document_id, question.answer)
-        for question in questions_of_both
-        if question.document_id == POLICIES[1]
-    ]
+    return unnamed([question for question in questions_of_both if question.document_id == POLICIES[1]])
 
 
 class Store:
@@ -77,14 +80,15 @@ class Store:
 
     def __init__(self, documents: Sequence[Document], has_headers: bool, model: OfflineEmbedding) -> None:
         self.texts = {document.id_: document.text for document in documents}
-        steps: list[TransformComponent] = [DocumentMetadataTransform(), StructuredMarkdownNodeParser(chunk_size=300)]
-        nodes: Sequence[Any] = list(documents)
+        self.documents = DocumentMetadataTransform()(documents)
+        steps: list[TransformComponent] = [StructuredMarkdownNodeParser(chunk_size=300)]
+        nodes: Sequence[Any] = self.documents
         for step in [*steps, *([ContextHeaderTransform()] if has_headers else [])]:
             nodes = step(nodes)
         if not has_headers:
             for node in nodes:  # neither sees any metadata
                 node.excluded_embed_metadata_keys = list(node.metadata)
-        self.retriever = VectorStoreIndex(nodes, embed_model=model).as_retriever(similarity_top_k=TOP_K)
+        self.index = VectorStoreIndex(nodes, embed_model=model)
 
     def is_right(self, question: Question, hits: Sequence[NodeWithScore]) -> bool:
         """Whether the first hit holds a part of the answer, in the right document."""
@@ -94,8 +98,12 @@ class Store:
         node: Any = hits[0].node
         return bool(node.start_char_idx < start + len(question.answer) and start < node.end_char_idx)
 
-    def accuracy(self, asked: Sequence[Question], *, latest: bool = False) -> float:
-        found = [self.retriever.retrieve(question.text) for question in asked]
+    def hits(self, question: Question, *, pinned: bool) -> list[NodeWithScore]:
+        filters = latest_version_filters(self.documents, version=question.version) if pinned else None
+        return self.index.as_retriever(similarity_top_k=TOP_K, filters=filters).retrieve(question.text)
+
+    def accuracy(self, asked: Sequence[Question], *, latest: bool = False, pinned: bool = False) -> float:
+        found = [self.hits(question, pinned=pinned) for question in asked]
         if latest:
             found = [LatestVersionPostprocessor().postprocess_nodes(hits) for hits in found]
         return sum(map(self.is_right, asked, found)) / len(asked)
@@ -110,6 +118,8 @@ def context_headers() -> dict[str, float]:
         right = several.accuracy(companies) * len(companies) + both.accuracy(versions) * len(versions)
         figures[f"several documents, {name} headers"] = several.accuracy(companies)
         figures[f"two versions, {name} headers"] = both.accuracy(versions)
+        figures[f"two versions, {name} headers, pinned"] = both.accuracy(versions, pinned=True)
+        figures[f"two versions, {name} headers, pinned and unnamed"] = both.accuracy(unnamed(versions), pinned=True)
         figures[f"all, {name} headers"] = right / figures["questions"]
         figures[f"the newest meant, {name} headers"] = both.accuracy(newest(versions))
     figures["the newest meant, LatestVersionPostprocessor"] = both.accuracy(newest(versions), latest=True)

@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import context_headers
 import small_to_big
 import structure
 from llama_index.core import Document
@@ -79,6 +80,7 @@ JOBS = {
     "small to big, 10,000 children": lambda: small_to_big.added(10_000),
     "small to big, 100,000 children": lambda: small_to_big.added(100_000),
     "sentence windows": lambda: {**small_to_big.window_bytes(), **small_to_big.window_speed()},
+    "context headers": context_headers.context_headers,
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,8 +20,9 @@ import pytest
 from llama_index_chunking_plus import InputFileError, OfflineEmbedding
 from llama_index_chunking_plus.cli import main
 from llama_index_chunking_plus.cli.files import decode, find_files, read_document
-from llama_index_chunking_plus.cli.options import ParserChoice, make_parser
+from llama_index_chunking_plus.cli.options import ParserChoice, make_parser, make_steps
 from llama_index_chunking_plus.ingestion.ledger import exclusive, load_docstore
+from llama_index_chunking_plus.samples import sample_paths
 
 TEXTS = {
     "书店.md": "# 旧书店\n\n店主姓林。周末有学生来看书。看完要放回原处！\n",
@@ -361,6 +363,102 @@ def test_a_store_of_structured_chunks_shows_headings_and_header_rows(manual: Pat
     assert all(passage["headings"] == [] for passage in query(store, question=question))
 
 
+@pytest.fixture
+def policies(tmp_path: Path) -> Path:
+    folder = tmp_path / "policies"
+    folder.mkdir()
+    for path in sample_paths():
+        if path.name in {"leave_policy_v1.md", "leave_policy_v2.md"}:
+            (folder / path.name).write_bytes(path.read_bytes())
+    return folder
+
+
+CARRY_OVER = "年休假最多可以结转多少天？"
+VERSIONED = [
+    FAST,
+    ["--parser", "structured", "--header"],
+    ["--parser", "small-to-big", "--unit", "chars", "--header"],
+    ["--parser", "window", "--header"],
+]
+
+
+@pytest.mark.parametrize("options", VERSIONED, ids=" ".join)
+def test_a_query_answers_from_the_newest_version_or_the_pinned_one(
+    options: list[str], policies: Path, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    ingest(policies, store, *options)
+    wanted = {
+        (): {"leave_policy_v1.md", "leave_policy_v2.md"},
+        ("--latest-version",): {"leave_policy_v2.md"},
+        ("--pin-version", "v1.0.0"): {"leave_policy_v1.md"},
+    }
+    for restriction, files in wanted.items():
+        found = query(store, "-k", 4, *restriction, question=CARRY_OVER)
+        assert 0 < len(found) <= 4
+        assert {passage["file"] for passage in found} == files
+        for passage in found:
+            text = read_document(Path(passage["path"])).text
+            assert text[passage["start"] : passage["end"]] == passage["text"]
+            version = passage["file"].removesuffix(".md")[-1]
+            header = f"栖原生物科技员工休假制度.*（v{version}.0，更新于 20"
+            assert bool(re.match(header, passage.get("header", ""))) == ("--header" in options)
+
+
+def test_the_newest_version_is_the_newest_that_is_in_the_store(policies: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    ingest(policies, store, *FAST)
+    (policies / "leave_policy_v2.md").unlink()
+    ingest(policies, store, "--sync")
+    found = query(store, "--latest-version", question=CARRY_OVER)
+    assert {passage["file"] for passage in found} == {"leave_policy_v1.md"}
+    assert "holds no document of version '2.0'; its newest versions are 1.0" in run(
+        "query", CARRY_OVER, "--store", store, "--pin-version", "2.0", code=1
+    )
+
+
+def test_documents_without_versions_are_all_searched(docs: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    ingest(docs, store, *FAST)
+    assert {passage["file"] for passage in query(store, "--latest-version")} == {"书店.md", "天气.md", "股市.txt"}
+    message = run("query", QUESTION, "--store", store, "--pin-version", "2.0", code=1)
+    assert "holds no document of version '2.0'; its documents name none" in message
+
+
+def test_a_hit_is_shown_with_its_header(manual: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    ingest(manual, store, *STRUCTURED, "--chunk-size", 240, "--header")
+    passage = query(store, "-k", 1, question="F17 怎么处理？")[0]
+    assert passage["header"] == "水泵手册 > 故障代码"
+    shown = run("query", "F17 怎么处理？", "--store", store, "-k", 1)
+    assert f"水泵手册 > 故障代码\n{HEADER}\n{passage['text'].strip()}" in shown
+    assert "水泵手册 ›" not in shown
+
+
+def test_headers_are_remembered_and_a_change_of_them_ingests_again(docs: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    assert ingest(docs, store, *FAST, "--header")["added"] == 3
+    assert ingest(docs, store)["unchanged"] == 3
+    assert query(store, "-k", 1)[0]["header"] == "天气"
+    assert ingest(docs, store, "--no-header")["updated"] == 3
+    assert "header" not in query(store, "-k", 1)[0]
+    assert ingest(docs, store)["unchanged"] == 3
+    assert ingest(docs, store, "--header")["updated"] == 3
+    assert [passage["header"] for passage in query(store, "-k", 1)] == ["天气"]
+
+
+@pytest.mark.parametrize("size", [16, 64, 512])
+@pytest.mark.parametrize("parser", ["hybrid", "semantic", "sliding", "small-to-big", "window", "structured"])
+def test_header_and_text_stay_within_the_size_of_a_chunk(parser: str, size: int, policies: Path) -> None:
+    choice = ParserChoice(parser, chunk_size=size, unit="chars", header=True)
+    *steps, _ = make_steps(choice, OfflineEmbedding())
+    nodes = [read_document(path) for path in find_files([policies])]
+    for step in steps:
+        nodes = step(nodes)
+    shown = [f"{node.metadata['context_header']}\n\n{node.text}" for node in nodes]
+    assert all("lead" in node.metadata or len(each) <= size for node, each in zip(nodes, shown, strict=True))
+
+
 def test_a_parent_is_six_chunks_large_if_only_one_size_is_given() -> None:
     def sizes(**given: int) -> tuple[int, int, int]:
         parser = make_parser(ParserChoice("small-to-big", **given), OfflineEmbedding)
@@ -439,6 +537,13 @@ def test_a_store_refuses_another_parser_or_model_and_names_both(docs: Path, tmp_
         ),
         (["split", "a.md", "--parser", "structured", "--target-size", "9"], 1, "--target-size has no meaning"),
         (["split", "a.md", "--structure", "none"], 1, "--structure has no meaning for --parser hybrid"),
+        (["query", "天气", "--store", "s", "--latest-version", "--pin-version", "1"], 2, "leave out --latest-version"),
+        (["query", "天气", "--store", "s", "--pin-version", " "], 2, "--pin-version is blank"),
+        (
+            ["ingest", "a.md", "--store", "s", "--parser", "sliding", "--chunk-size", "6", "--header"],
+            1,
+            "--header 3 leaves less than 4 of --chunk-size 6",
+        ),
         (["fly"], 2, "No such command"),
     ],
 )
@@ -457,10 +562,11 @@ def test_a_store_from_before_parents_and_windows_opens(docs: Path, tmp_path: Pat
     store = tmp_path / "store"
     ingest(docs, store, *FAST)
     manifest = json.loads((store / "chunking-plus.json").read_text(encoding="utf-8"))
-    for name in ("parent_size", "window_sentences", "structure"):
+    for name in ("parent_size", "window_sentences", "structure", "header"):
         del manifest["parser"][name]
     (store / "chunking-plus.json").write_text(json.dumps(manifest), encoding="utf-8")
     assert query(store, "-k", 1)[0]["file"] == "天气.md"
+    assert query(store, "-k", 1, "--latest-version")[0]["file"] == "天气.md"
     assert ingest(docs, store)["unchanged"] == 3
 
 

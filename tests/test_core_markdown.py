@@ -346,3 +346,14 @@ def test_blocks_are_those_of_commonmark(examples: list[dict[str, str]]) -> None:
         assert kinds == TopLevel(example["html"]).tags or not text.strip(), text
         compared += 1
     assert compared > 400
+
+
+def test_time_grows_with_the_rows_of_an_html_table_without_a_head() -> None:
+    def seconds(n_rows: int) -> float:
+        text = "<table>" + "<tr><td>甲</td></tr>" * n_rows + "</table>\n"
+        start = process_time()
+        markdown_blocks(text)
+        return process_time() - start
+
+    small, large = min(seconds(500) for _ in range(3)), min(seconds(8_000) for _ in range(2))
+    assert large < 16 * 4 * small + 0.1  # a square would be 256 times

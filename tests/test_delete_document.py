@@ -204,3 +204,34 @@ def test_refusals_are_those_of_a_sync(delete, tmp_path: Path):
         delete("甲", pipeline(SimpleVectorStore()))
     with exclusive(tmp_path), pytest.raises(StoreBusyError):
         delete("甲", pipeline(SimpleVectorStore()), persist_dir=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "doc_id", ["", None, 3, ["甲"], DOCUMENTS[0]], ids=["empty", "none", "number", "list", "document"]
+)
+def test_what_is_no_id_of_a_document_is_refused(doc_id, delete, tmp_path: Path):
+    with pytest.raises(OptionError, match="is no id of a document; pass one id_"):
+        delete(doc_id, pipeline(SimpleVectorStore()), persist_dir=tmp_path / "docs")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "stores",
+    [SimpleDocumentStore(), SimpleVectorStore(), None, "store", ["store"]],
+    ids=lambda each: type(each).__name__,
+)
+def test_other_stores_must_be_a_list_of_stores(stores, delete, tmp_path: Path):
+    with pytest.raises(OptionError, match=r"no list of docstores and vector stores; pass a list: \[store\]"):
+        delete("甲", pipeline(SimpleVectorStore()), persist_dir=tmp_path / "docs", other_stores=stores)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [({"pipeline": None}, "no IngestionPipeline"), ({"persist_dir": ""}, "no path"), ({"persist_dir": 3}, "no path")],
+)
+def test_pipeline_and_directory_are_checked_as_in_a_sync(options, message, delete, tmp_path: Path):
+    options = {"pipeline": pipeline(SimpleVectorStore()), "persist_dir": tmp_path, **options}
+    with pytest.raises(OptionError, match=message):
+        delete("甲", **options)
+    assert not list(tmp_path.iterdir())

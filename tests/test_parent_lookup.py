@@ -11,18 +11,30 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from embedders import LetterEmbedding, letter_vector
 from llama_index.core import Document, MockEmbedding, StorageContext, VectorStoreIndex
 from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.node_parser import SentenceSplitter
-from llama_index.core.schema import BaseNode, ImageNode, NodeRelationship, ObjectType, RelatedNodeInfo, TextNode
+from llama_index.core.schema import (
+    BaseNode,
+    ImageNode,
+    MetadataMode,
+    NodeRelationship,
+    ObjectType,
+    RelatedNodeInfo,
+    TextNode,
+)
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore, VectorStoreQuery
 
 from llama_index_chunking_plus.core.parents import PARENT_KEYS, ParentRef, text_hash
 from llama_index_chunking_plus.core.plan import run
+from llama_index_chunking_plus.core.sections import SECTION_KEYS
 from llama_index_chunking_plus.core.spans import Span
 from llama_index_chunking_plus.errors import ChunkingPlusWarning, OptionError, StaleChildError
+from llama_index_chunking_plus.node_parser import SmallToBigNodeParser, StructuredMarkdownNodeParser
+from llama_index_chunking_plus.retrievers import SmallToBigRetriever
 from llama_index_chunking_plus.storage import Found, ParentLookup, SiblingLookup, SourceSliceLookup, StoredParentLookup
 from llama_index_chunking_plus.storage import rows as rows_module
 
@@ -558,3 +570,96 @@ def test_the_time_it_takes_is_small(k):
     for _ in range(20):
         lookup.find(sample)
     assert (time.perf_counter() - started) / 20 < 0.02
+
+
+# ------------------------------------------------------------------------------------------------ parents that are sections
+
+HEADER = "| 名 | 取值 | 说明 |\n|---|---|---|\n"
+ROWS = "".join(f"| 参数{i} | 值{i * 7} | 第 {i} 行 |\n" for i in range(1, 301))
+CODE = "".join(f"def f{i}(x):\n    return x + {i}\n\n\n" for i in range(60))
+GUIDE = Document(
+    id_="指南",
+    text=f"# 指南\n\n## 参数/表\n\n{HEADER}{ROWS}\n## 代码\n\n```python\n{CODE}```\n\n### 附\n\n完。\n",
+    metadata={"file_name": "a.md"},
+)
+
+
+def small_to_big(**options: Any) -> SmallToBigNodeParser:
+    parents = StructuredMarkdownNodeParser(chunk_size=600)
+    return SmallToBigNodeParser(**{"parent_parser": parents, "child_size": 150, **options})
+
+
+def section_lookups(parser: SmallToBigNodeParser, children: list[BaseNode], chroma: Any) -> dict[str, ParentLookup]:
+    for child in children:
+        child.embedding = letter_vector(child.get_content(MetadataMode.EMBED))
+    return {
+        "slices": SourceSliceLookup(docstore_of(GUIDE)),
+        "siblings in Chroma": SiblingLookup(filled(chroma, children)),
+        "stored": StoredParentLookup(docstore_of(*parser.parent_nodes([GUIDE]))),
+    }
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"child_parser": StructuredMarkdownNodeParser(chunk_size=150)}],
+    ids=["windows", "structured children"],
+)
+def test_every_lookup_gives_sections_with_their_headings_their_lead_and_closed_fences(chroma, options) -> None:
+    parser = small_to_big(**options)
+    expected = {node.node_id: node for node in parser.parent_nodes([GUIDE])}
+    children = parser.get_nodes_from_documents([GUIDE])
+    for name, lookup in section_lookups(parser, children, chroma).items():
+        for asked in (children, children[::9]):
+            found = run(lookup.plan(asked)).parents
+            assert found, name
+            for parent_id, parent in found.items():
+                like = expected[parent_id]
+                for mode in (MetadataMode.EMBED, MetadataMode.LLM):
+                    assert parent.get_content(mode) == like.get_content(mode), name
+                assert {key: parent.metadata.get(key) for key in SECTION_KEYS} == {
+                    key: like.metadata.get(key) for key in SECTION_KEYS
+                }, name
+
+
+def test_a_row_far_down_a_long_table_is_found_with_its_header_alone_and_through_its_parent(chroma) -> None:
+    alone = StructuredMarkdownNodeParser(chunk_size=300).get_nodes_from_documents([GUIDE])
+    through = small_to_big()
+    index = VectorStoreIndex(
+        through.get_nodes_from_documents([GUIDE]),
+        storage_context=StorageContext.from_defaults(vector_store=chroma),
+        embed_model=LetterEmbedding(),
+    )
+    retriever = SmallToBigRetriever(
+        index.as_retriever(similarity_top_k=500),
+        SourceSliceLookup(docstore_of(GUIDE)),
+        max_parents=100,
+        merge_adjacent=False,
+    )
+    for row in (3, 150, 300):
+        line = f"| 参数{row} | 值{row * 7} | 第 {row} 行 |"
+        (chunk,) = [node for node in alone if line in node.text]
+        hits = [hit.node for hit in retriever.retrieve(line) if line in hit.node.get_content(MetadataMode.NONE)]
+        for node in [chunk, *hits]:
+            assert HEADER.strip() in node.get_content(MetadataMode.LLM)
+            assert "header_path: /指南/参数/表/" in node.get_content(MetadataMode.LLM)
+        assert len(hits) == 1
+
+
+def test_a_parent_has_of_its_section_only_what_all_its_children_say() -> None:
+    text = "甲。乙。"
+    ref = ParentRef("p", Span(0, 4), text_hash(text))
+    source = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="d")}
+    children = [
+        TextNode(
+            text=text[at : at + 2],
+            start_char_idx=at,
+            end_char_idx=at + 2,
+            metadata={"heading_level": 0, "lead": f"{at}", **ref.to_metadata()},
+            excluded_llm_metadata_keys=["heading_level"],
+            relationships=source,
+        )
+        for at in (0, 2)
+    ]
+    found = run(SourceSliceLookup(docstore_of(Document(id_="d", text=text, metadata={"a": 1}))).plan(children))
+    assert found.parents["p"].metadata == {"a": 1, "heading_level": 0}
+    assert found.parents["p"].get_content(MetadataMode.LLM) == f"a: 1\n\n{text}"

@@ -203,11 +203,32 @@ def test_a_window_kept_as_text_has_a_range_only_where_it_is_sure() -> None:
     nodes = ChineseSentenceWindowNodeParser(window_sentences=2).get_nodes_from_documents([Document(id_="c", text=text)])
     sure, repeated = pick(nodes, _3=0.9, _2=0.8)
     assert ranges(postprocess(SentenceWindowPostprocessor(), [sure])) == [(3, 14)]
-    assert ranges(postprocess(SentenceWindowPostprocessor(), [repeated])) == [(None, None)]
+    assert ranges(postprocess(SentenceWindowPostprocessor(), [repeated])) == [(0, len(text))]
+    untold = repeated.node.model_copy()
+    untold.metadata = {key: value for key, value in untold.metadata.items() if key != "window_span"}
+    assert ranges(postprocess(SentenceWindowPostprocessor(), pick([untold], _0=0.8))) == [(None, None)]
     told_where = repeated.node.model_copy()
     told_where.metadata = {**told_where.metadata, "window": text}
     told_where.metadata = {**told_where.metadata, **WindowRef(Span(0, len(text)), text_hash(text)).to_metadata()}
     assert ranges(postprocess(SentenceWindowPostprocessor(), pick([told_where], _0=0.8))) == [(0, len(text))]
+
+
+def test_a_window_kept_as_text_is_compared_with_its_document() -> None:
+    old, new = "保修期是一年。人为损坏不保。滤芯不保。甲可退货。", "保修期是三年。人为损坏不保。滤芯不保。甲可退货。"
+    nodes = ChineseSentenceWindowNodeParser(window_sentences=1).get_nodes_from_documents([Document(id_="m", text=old)])
+    documents = SimpleDocumentStore()
+    documents.add_documents([Document(id_="m", text=new)])
+    hits = pick(nodes, _0=0.9, _1=0.8, _3=0.7)
+    with pytest.warns(ChunkingPlusWarning, match="1 of 3 hits .* 1 are dropped"):
+        found = SentenceWindowPostprocessor(docstore=documents).postprocess_nodes(hits)
+    assert told(found) == [("人为损坏不保。", 0.8), ("滤芯不保。甲可退货。", 0.7)]
+    assert told(SentenceWindowPostprocessor().postprocess_nodes(hits))[0] == (old, 0.9)
+
+
+@pytest.mark.parametrize("keys", [{"window_metadata_key": ""}, {"original_text_metadata_key": "window"}])
+def test_the_two_keys_are_two(keys: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="empty or the same"):
+        SentenceWindowPostprocessor(**keys)  # type: ignore[arg-type]
 
 
 def test_a_hit_without_a_window_is_returned_itself_with_one_warning(docstore: SimpleDocumentStore) -> None:

@@ -32,11 +32,12 @@ from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index_chunking_plus.core.parents import ParentRef, text_hash
 from llama_index_chunking_plus.core.plan import Call, Plan
 from llama_index_chunking_plus.core.spans import Span
+from llama_index_chunking_plus.errors import OptionError
 from llama_index_chunking_plus.node_parser.small_to_big import SmallToBigNodeParser
 from llama_index_chunking_plus.postprocessor import ParentExpansionPostprocessor
 from llama_index_chunking_plus.retrievers import SmallToBigRetriever
 from llama_index_chunking_plus.storage.parents import Found
-from llama_index_chunking_plus.storage.rows import SiblingLookup
+from llama_index_chunking_plus.storage.rows import SiblingLookup, StoredParentLookup
 from llama_index_chunking_plus.storage.slices import SourceSliceLookup
 
 TEXT = "".join(f"第{i}节说的第{i}件事。" for i in range(10, 40))  # 30 sentences of 12 characters
@@ -464,3 +465,55 @@ def test_one_line_in_a_stock_query_engine(library: list[Document], use_async: bo
     assert len(source.text) > 200
     assert source.score == -1.5
     assert source.text in str(response)
+
+
+OLD = "保修期是一年。人为损坏不保。滤芯不保。"
+NEW = OLD.replace("一年", "三年")
+
+
+def parsed(text: str, **options: Any) -> list[BaseNode]:
+    parser = SmallToBigNodeParser(**{"parent_size": 50, "child_size": 10, "child_overlap": 1, **options})
+    return parser.get_nodes_from_documents([Document(id_="m", text=text)])
+
+
+def holding(*nodes: BaseNode) -> SimpleDocumentStore:
+    docstore = SimpleDocumentStore()
+    docstore.add_documents(nodes)
+    return docstore
+
+
+def returned(lookup: Any, nodes: list[BaseNode], **options: Any) -> list[tuple[str, int]]:
+    hits = [NodeWithScore(node=node, score=0.9) for node in nodes]
+    found = ParentExpansionPostprocessor(lookup=lookup, **options).postprocess_nodes(hits)
+    return [(each.text, each.node.start_char_idx) for each in found]  # type: ignore[attr-defined]
+
+
+@pytest.mark.filterwarnings("ignore::llama_index_chunking_plus.errors.ChunkingPlusWarning")
+def test_a_later_lookup_is_not_asked_for_a_parent_that_is_known_to_have_changed() -> None:
+    old, current = parsed(OLD), SourceSliceLookup(holding(Document(id_="m", text=NEW)))
+    stored = StoredParentLookup(holding(*(node for node in parsed(OLD, emit="both") if not node.parent_node)))
+    before = SourceSliceLookup(holding(Document(id_="m", text=OLD)))
+    for second in (stored, before):
+        assert returned([current, second], old[1:3]) == [("人为损坏不保。", 7), ("滤芯不保。", 14)]
+        assert returned([second], old[1:3]) == [(OLD, 0)]
+
+
+@pytest.mark.filterwarnings("ignore::llama_index_chunking_plus.errors.ChunkingPlusWarning")
+def test_old_children_that_the_current_parent_holds_are_not_returned_beside_it() -> None:
+    lookup = SourceSliceLookup(holding(Document(id_="m", text=NEW)))
+    assert returned(lookup, [*parsed(NEW), *parsed(OLD)]) == [(NEW, 0)]
+
+
+def test_parents_that_were_searched_too_are_returned_once() -> None:
+    text = "一。二三四五六七。八九十。" * 12
+    lookup = SourceSliceLookup(holding(Document(id_="m", text=text)))
+    nodes = parsed(text, emit="both")
+    assert returned(lookup, nodes, max_parents=50) == [(text, 0)]
+    apart = returned(lookup, nodes, max_parents=50, merge_adjacent=False)
+    assert len(apart) == len(set(apart)) == len({node.node_id for node in nodes if not node.parent_node})
+
+
+@pytest.mark.parametrize("wrong", [None, "retriever", SimpleDocumentStore()])
+def test_what_is_no_retriever_is_refused(wrong: Any) -> None:
+    with pytest.raises(OptionError, match="as_retriever"):
+        SmallToBigRetriever(wrong, SourceSliceLookup(SimpleDocumentStore()))

@@ -6,6 +6,7 @@ import asyncio
 import atexit
 import json
 import logging
+import math
 import os
 import signal
 import subprocess
@@ -40,7 +41,13 @@ from llama_index.core.storage.kvstore import SimpleKVStore
 from llama_index.core.vector_stores import SimpleVectorStore
 
 from llama_index_chunking_plus import SlidingWindowNodeParser
-from llama_index_chunking_plus.errors import OptionError, StoreBusyError, StoreMismatchError
+from llama_index_chunking_plus.errors import (
+    ChunkingPlusWarning,
+    EmbeddingError,
+    OptionError,
+    StoreBusyError,
+    StoreMismatchError,
+)
 from llama_index_chunking_plus.ingestion import SyncReport, async_sync_documents, load_docstore, steps, sync_documents
 from llama_index_chunking_plus.ingestion.fingerprint import fingerprint_transformations, hash_document
 from llama_index_chunking_plus.ingestion.ledger import Ledger, exclusive
@@ -817,7 +824,190 @@ def test_nodes_kept_in_the_docstore_go_with_their_document(simple):
     assert docstore.get_document("a").get_content(MetadataMode.NONE) == "a1\nchanged"
 
 
+# --- vectors that cannot be used ---
+
+
+class FailingEmbedding(TellingEmbedding):
+    """Answers as it should, but for texts with BAD in them, while the model is ill; no option changes with its health."""
+
+    _answer: Any = PrivateAttr(default=None)
+
+    @classmethod
+    def class_name(cls) -> str:
+        return "FailingEmbedding"
+
+    def fail_with(self, answer: Any) -> None:
+        self._answer = answer
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        healthy = super()._get_text_embedding(text)
+        return healthy if self._answer is None or "BAD" not in text else self._answer
+
+
+UNUSABLE = {
+    "NaN": ([math.nan, 1.0], "holds NaN or infinity"),
+    "infinity": ([1.0, -math.inf], "holds NaN or infinity"),
+    "too large for 32 bits": ([1e300, 1.0], "holds NaN or infinity"),
+    "empty": ([], "without any numbers"),
+    "zeros": ([0.0, 0.0], "of nothing but zeros"),
+    "longer": ([1.0, 2.0, 3.0], "of length 3, where others have 2"),
+    "shorter": ([1.0], "of length 1, where others have 2"),
+}
+GOOD_THEN_BAD = [doc("a", "a1\na2"), doc("b", "b1\nBAD\nb3"), doc("c", "c1")]
+
+
+@pytest.mark.parametrize("answer, message", UNUSABLE.values(), ids=UNUSABLE.keys())
+@pytest.mark.parametrize("before", [[], [doc("a", "old"), doc("b", "old\nrows")]], ids=["new", "old"])
+def test_a_vector_that_cannot_be_used_is_refused_and_the_next_run_repairs_it(world, before, answer, message):
+    world.embedding = FailingEmbedding()
+    world.sync(before)
+    held = world.rows().get("b")
+    world.embedding.fail_with(answer)
+    for _ in range(2):
+        with pytest.raises(EmbeddingError, match=f"document 'b' a vector .*{message}.*[Ss]ync again"):
+            world.sync(GOOD_THEN_BAD)
+        assert world.rows().get("b") == held
+        assert world.rows()["a"] == sorted(map(vector, ["a1", "a2"])), "what stood ahead is complete"
+        assert "a" in load_docstore(world.dir).docs
+    world.embedding.fail_with(None)
+    report = world.sync(GOOD_THEN_BAD)
+    assert (report.unchanged, set(report.changed)) == (("a",), {"b", "c"})
+    world.assert_holds(GOOD_THEN_BAD)
+
+
+async def test_a_vector_that_cannot_be_used_is_refused_by_the_async_form_too(simple):
+    simple.embedding = FailingEmbedding()
+    simple.embedding.fail_with([0.0, 0.0])
+    with pytest.raises(EmbeddingError, match="document 'b'"):
+        await async_sync_documents(GOOD_THEN_BAD, simple.pipeline(), persist_dir=simple.dir)
+    assert simple.rows().keys() == {"a"}
+
+
+def test_the_documents_ahead_of_a_bad_vector_are_not_embedded_again(simple):
+    simple.embedding = FailingEmbedding()
+    simple.embedding.fail_with([math.nan])
+    with pytest.raises(EmbeddingError):
+        simple.sync(GOOD_THEN_BAD)
+    assert simple.embedding.texts == ["a1", "a2", "b1", "BAD", "b3", "c1"]
+
+
+def test_the_length_that_most_vectors_have_counts_in_a_new_store(world):
+    world.embedding = FailingEmbedding()
+    world.embedding.fail_with([1.0, 2.0, 3.0])
+    with pytest.raises(EmbeddingError, match=r"'first' .*of length 3, where others have 2"):
+        world.sync([doc("first", "BAD"), *GOOD_THEN_BAD])
+
+
+def test_a_vector_of_another_length_is_noticed_batches_later(world):
+    world.embedding = FailingEmbedding()
+    world.embedding.fail_with([1.0, 2.0, 3.0])
+    with pytest.raises(EmbeddingError, match=r"'b' .*of length 3, where others have 2"):
+        world.sync([*GOOD_THEN_BAD[:1], doc("b", "BAD")], batch_size=1)
+
+
+def test_rows_that_stay_decide_the_length_where_the_store_takes_any(simple):
+    simple.sync(FIRST)
+    simple.embedding = TellingEmbedding(embed_dim=3)
+    with pytest.raises(StoreMismatchError, match=r"length 2.*gives 3 \(document 'new'\)"):
+        simple.sync([doc("new", "row")])
+    simple.assert_holds(FIRST)
+    assert simple.sync(FIRST).updated == ("a", "b", "c", "blank"), "a new model may replace all rows"
+    assert simple.sync([doc("new", "row")]).added == ("new",)
+
+
+def test_stores_that_make_their_own_vectors_need_none(simple):
+    class Embedding(SimpleVectorStore):
+        is_embedding_query: bool = False
+
+        def add(self, nodes: list[BaseNode], **_: Any) -> list[str]:
+            return [node.node_id for node in nodes]
+
+    pipeline = simple.pipeline(transformations=[simple.parser], vector_store=Embedding())
+    assert sync_documents(FIRST[:1], pipeline, persist_dir=simple.dir).nodes_written == 3
+
+
+# --- options that change by themselves ---
+
+
+class CountingEmbedding(TellingEmbedding):
+    calls: int = 0
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        self.calls += 1
+        return super()._get_text_embedding(text)
+
+
+def test_a_component_whose_options_change_while_it_runs_is_warned_of(simple):
+    simple.embedding = CountingEmbedding()
+    with pytest.warns(ChunkingPlusWarning, match="options of CountingEmbedding changed.*PrivateAttr") as caught:
+        simple.sync(FIRST)
+    assert len(caught) == 1
+    simple.assert_holds(FIRST)
+    with pytest.warns(ChunkingPlusWarning, match="CountingEmbedding"):
+        assert simple.sync(FIRST).updated == ("a", "b", "c", "blank")
+
+
+# --- the saved docstore ---
+
+
+@pytest.mark.parametrize("name", ["typo", "file"])
+def test_loading_from_no_directory_warns_once_and_names_it(tmp_path, name):
+    (tmp_path / "file").write_text("")
+    with pytest.warns(ChunkingPlusWarning, match=f"{name}' is no directory") as caught:
+        assert not load_docstore(tmp_path / name).docs
+    assert len(caught) == 1
+
+
+def test_loading_from_a_directory_without_docstore_does_not_warn(tmp_path):
+    assert not load_docstore(tmp_path).docs
+
+
+@pytest.mark.parametrize("path", [3, "", None, b"x"])
+def test_loading_from_what_is_no_path_is_refused(path):
+    with pytest.raises(OptionError, match="is no path of a directory; pass one"):
+        load_docstore(path)
+
+
 # --- refusals ---
+
+
+@pytest.mark.parametrize(
+    "documents", [iter(FIRST), (d for d in FIRST), tuple(FIRST), {d.id_: d for d in FIRST}.values()]
+)
+def test_documents_may_come_from_any_iterable(simple, documents):
+    assert sync_documents(documents, simple.pipeline(), persist_dir=simple.dir).added == ("a", "b", "c", "blank")
+
+
+def renamed(id_: Any) -> Document:
+    return doc("a", "text").model_copy(update={"id_": id_})
+
+
+WRONG = {
+    "one document": ({"documents": FIRST[0]}, "no list of documents; pass a list"),
+    "a text": ({"documents": "abc"}, "documents='abc' is no list of documents; pass a list"),
+    "nothing": ({"documents": None}, "documents=None is no list of documents"),
+    "a list of texts": ({"documents": ["abc"]}, r"documents\[0\]='abc' is no document; pass Document\("),
+    "an empty id": ({"documents": [FIRST[0], doc("", "text")]}, r"documents\[1\] has the id ''.*Document\(id_="),
+    "an id that is no text": ({"documents": [renamed(7)]}, r"documents\[0\] has the id 7"),
+    "no id": ({"documents": [renamed(None)]}, r"documents\[0\] has the id None"),
+    "no pipeline": ({"pipeline": None}, "pipeline=None is no IngestionPipeline; pass IngestionPipeline"),
+    "a store as pipeline": ({"pipeline": SimpleVectorStore()}, "is no IngestionPipeline"),
+    "progress": ({"on_progress": 3}, "on_progress=3 cannot be called; pass a function"),
+    "a number as directory": ({"persist_dir": 3}, "persist_dir=3 is no path of a directory; pass one"),
+    "an empty directory": ({"persist_dir": ""}, "persist_dir='' is no path of a directory; pass one"),
+    "a text for a switch": ({"delete_missing": "no"}, "delete_missing='no' is neither True nor False"),
+}
+
+
+@pytest.mark.parametrize("wrong, message", WRONG.values(), ids=WRONG.keys())
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_arguments_of_another_kind_are_refused_with_the_remedy(simple, wrong, message, is_async, monkeypatch):
+    monkeypatch.chdir(simple.dir.parent)
+    options = {"documents": FIRST, "pipeline": simple.pipeline(), "persist_dir": simple.dir, **wrong}
+    with pytest.raises(OptionError, match=message):
+        asyncio.run(async_sync_documents(**options)) if is_async else sync_documents(**options)
+    assert not list(simple.dir.parent.iterdir())
+    assert simple.rows() == {}
 
 
 def test_two_syncs_of_one_directory_do_not_meet(simple):

@@ -23,9 +23,10 @@ from rich.text import Text
 from llama_index_chunking_plus.cli.files import find_files, read_document
 from llama_index_chunking_plus.cli.options import OFFLINE, ParserChoice, as_flags, make_model, make_parser
 from llama_index_chunking_plus.cli.store import CorpusStore
+from llama_index_chunking_plus.core.headers import HEADER_KEY
 from llama_index_chunking_plus.core.parents import ParentRef, WindowRef
+from llama_index_chunking_plus.core.sections import LEAD_KEY
 from llama_index_chunking_plus.errors import ChunkingPlusError
-from llama_index_chunking_plus.node_parser.structured import LEAD_KEY
 from llama_index_chunking_plus.postprocessor.passages import HITS_KEY
 from llama_index_chunking_plus.samples import questions, sample_paths
 
@@ -66,6 +67,14 @@ Expand = Annotated[
     str | None,
     typer.Option(help="What a hit is shown in: parent, window or none; default: what the store's parser is for."),
 ]
+Header = Annotated[
+    bool | None,
+    typer.Option(help="Search each chunk with a line ahead of it: title > section（version, date）; remembered."),
+]
+LatestVersion = Annotated[
+    bool, typer.Option("--latest-version", help="Of documents of one title, search the newest version only.")
+]
+PinVersion = Annotated[str | None, typer.Option(help="Search this version of them instead, such as 2.0.")]
 StoreFolder = Annotated[Path, typer.Option("--store", help="The folder that holds the corpus.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object.")]
 
@@ -141,6 +150,7 @@ def ingest(
     window_sentences: WindowSentences = None,
     structure: Structure = None,
     unit: Unit = None,
+    header: Header = None,
     embed_model: EmbedModel = None,
     as_json: AsJson = False,
 ) -> None:
@@ -156,6 +166,7 @@ def ingest(
         window_sentences=window_sentences,
         structure=structure,
         unit=unit,
+        header=header,
     )
     documents = [read_document(path) for path in find_files(paths)]
     with _progress("Ingesting") as on_progress:
@@ -175,17 +186,25 @@ def query(
     store: StoreFolder,
     k: Annotated[int, typer.Option("-k", min=1, help="How many passages, at most.")] = 5,
     expand: Expand = None,
+    latest_version: LatestVersion = False,
+    pin_version: PinVersion = None,
     embed_model: EmbedModel = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the passages nearest to a question, with file and exact character range."""
     if not question.strip():
         raise typer.BadParameter("the question is blank")
-    hits = CorpusStore(store).query(question, k, embed_model, expand)
+    if latest_version and pin_version is not None:
+        raise typer.BadParameter("--pin-version is another than the newest; leave out --latest-version")
+    if pin_version is not None and not pin_version.strip():
+        raise typer.BadParameter("--pin-version is blank")
+    corpus = CorpusStore(store)
+    hits = corpus.query(question, k, embed_model, expand, is_latest=latest_version, version=pin_version)
     if as_json:
         passages = [
             {
                 **_place(hit.node),
+                **_header(hit.node),
                 **_outline(hit.node),
                 "score": hit.score,
                 "text": hit.node.get_content(),
@@ -269,6 +288,11 @@ def _outline(node: BaseNode) -> dict[str, Any]:
     }
 
 
+def _header(node: BaseNode) -> dict[str, str]:
+    """The line that the chunk was searched with, if there is one."""
+    return {"header": node.metadata[HEADER_KEY]} if HEADER_KEY in node.metadata else {}
+
+
 def _children(node: BaseNode) -> dict[str, list[dict[str, Any]]]:
     """The chunks that were hit, if the passage stands for such."""
     hits = node.metadata.get(HITS_KEY)
@@ -311,7 +335,8 @@ def _print_hit(rank: int, hit: NodeWithScore) -> None:
     head = Text(f"{rank}. {place['file']}", style="bold")
     out.print(head.append(f" characters {place['start']}–{place['end']}{score}{stands_for}", style="not bold"))
     outline = _outline(hit.node)
-    for above in (_path(outline.get("headings", [])), outline.get("lead")):
+    title = _header(hit.node).get("header") or _path(outline.get("headings", []))
+    for above in (title, outline.get("lead")):
         if above:
             out.print(above, style="dim")
     out.print(hit.node.get_content().strip())

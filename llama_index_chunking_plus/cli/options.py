@@ -11,9 +11,11 @@ from typing import Any
 from llama_index.core.bridge.pydantic import ValidationError
 from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.node_parser import NodeParser
+from llama_index.core.schema import TransformComponent
 
 from llama_index_chunking_plus.embeddings import OfflineEmbedding
 from llama_index_chunking_plus.errors import MissingExtraError, OptionError
+from llama_index_chunking_plus.ingestion import ContextHeaderTransform, DocumentMetadataTransform
 from llama_index_chunking_plus.node_parser import (
     ChineseSentenceWindowNodeParser,
     HybridNodeParser,
@@ -31,10 +33,13 @@ _FLAGS = {
     "target_size": "--target-size",
     "parent_size": "--parent-size",
     "window_sentences": "--window-sentences",
+    "reserve_header": "--header",
 }
 _STRUCTURES = ("auto", "markdown", "numbered", "none")
 _REMEDY = re.compile(r"(?:(?<=\. )|^)(?:(?!\. ).)*\bsync_documents\b.*")  # the last sentence of a library warning
+_KEYS = re.compile(r", or name other metadata: version_key=, date_key=")  # what the command line cannot do
 _CHILDREN_PER_PARENT = 6  # as the parser's own defaults have it
+_LARGEST_HEADER = 80
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,17 @@ class ParserChoice:
     parent_size: int | None = None
     window_sentences: int | None = None
     structure: str | None = None
+    header: bool | None = None
+
+    @property
+    def header_size(self) -> int:
+        """What a header may take of each chunk, in ``unit``: up to 80, and of a small chunk up to half."""
+        if not self.header:
+            return 0
+        size = self.chunk_size
+        if size is None and self.parent_size is not None:
+            size = math.ceil(self.parent_size / _CHILDREN_PER_PARENT)
+        return _LARGEST_HEADER if size is None else min(_LARGEST_HEADER, size // 2)
 
     @property
     def expansion(self) -> str:
@@ -64,19 +80,23 @@ class ParserChoice:
         return ", ".join(f"{name}={value}" for name, value in asdict(self).items() if value is not None)
 
 
+def _shared(choice: ParserChoice) -> dict[str, Any]:
+    return {"unit": choice.unit, "reserve_header": choice.header_size}
+
+
 def _sliding(choice: ParserChoice, _: Callable[[], BaseEmbedding]) -> NodeParser:
     sizes = _given(chunk_size=choice.chunk_size, chunk_overlap=choice.chunk_overlap)
-    return SlidingWindowNodeParser(unit=choice.unit, **sizes)
+    return SlidingWindowNodeParser(**_shared(choice), **sizes)
 
 
 def _semantic(choice: ParserChoice, model: Callable[[], BaseEmbedding]) -> NodeParser:
     sizes = _given(max_size=choice.chunk_size, target_size=choice.target_size)
-    return SemanticNodeParser(embed_model=model(), unit=choice.unit, **sizes)
+    return SemanticNodeParser(embed_model=model(), **_shared(choice), **sizes)
 
 
 def _hybrid(choice: ParserChoice, model: Callable[[], BaseEmbedding]) -> NodeParser:
     size = {"max_chunk_size": 410 if choice.chunk_size is None else choice.chunk_size}
-    return HybridNodeParser.from_defaults(model(), unit=choice.unit, **size)
+    return HybridNodeParser.from_defaults(model(), **_shared(choice), **size)
 
 
 def _small_to_big(choice: ParserChoice, _: Callable[[], BaseEmbedding]) -> NodeParser:
@@ -86,17 +106,17 @@ def _small_to_big(choice: ParserChoice, _: Callable[[], BaseEmbedding]) -> NodeP
     elif child is None and parent is not None:
         child = math.ceil(parent / _CHILDREN_PER_PARENT)
     sizes = _given(parent_size=parent, child_size=child, child_overlap=choice.chunk_overlap)
-    return SmallToBigNodeParser(unit=choice.unit, **sizes)
+    return SmallToBigNodeParser(**_shared(choice), **sizes)
 
 
 def _structured(choice: ParserChoice, _: Callable[[], BaseEmbedding]) -> NodeParser:
     given = _given(chunk_size=choice.chunk_size, chunk_overlap=choice.chunk_overlap, structure=choice.structure)
-    return StructuredMarkdownNodeParser(unit=choice.unit, **given)
+    return StructuredMarkdownNodeParser(**_shared(choice), **given)
 
 
 def _window(choice: ParserChoice, _: Callable[[], BaseEmbedding]) -> NodeParser:
     sizes = _given(max_sentence_size=choice.chunk_size, window_sentences=choice.window_sentences)
-    return ChineseSentenceWindowNodeParser(unit=choice.unit, store="span", **sizes)
+    return ChineseSentenceWindowNodeParser(**_shared(choice), store="span", **sizes)
 
 
 _PARSERS: dict[str, tuple[Callable[[ParserChoice, Callable[[], BaseEmbedding]], NodeParser], set[str]]] = {
@@ -134,6 +154,19 @@ def make_parser(choice: ParserChoice, model: Callable[[], BaseEmbedding]) -> Nod
         raise OptionError(as_flags(str(error))) from error
 
 
+def make_steps(choice: ParserChoice, model: BaseEmbedding) -> list[TransformComponent]:
+    """What a pipeline does with documents: parser and model, and what belongs to headers if they are wanted.
+
+    Raises:
+        OptionError: see `make_parser`.
+    """
+    parser = make_parser(choice, lambda: model)
+    if not choice.header:
+        return [parser, model]
+    header = ContextHeaderTransform(max_size=choice.header_size, unit=choice.unit)
+    return [DocumentMetadataTransform(), parser, header, model]
+
+
 def make_model(name: str) -> BaseEmbedding:
     """The embedding model of a name: "offline", or the id or folder of a HuggingFace model.
 
@@ -157,7 +190,7 @@ def make_model(name: str) -> BaseEmbedding:
 
 def as_flags(message: str) -> str:
     """The message of the library in the words of the command line."""
-    message = _REMEDY.sub("Ingest the files again.", message)
+    message = _KEYS.sub("", _REMEDY.sub("Ingest the files again.", message))
     for option, flag in _FLAGS.items():
         message = re.sub(rf"\b{option}=", f"{flag} ", message)
     return message.replace("Value error, ", "")

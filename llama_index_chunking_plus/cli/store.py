@@ -13,19 +13,27 @@ from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.schema import NodeWithScore
-from llama_index.core.vector_stores.types import BasePydanticVectorStore
+from llama_index.core.vector_stores.types import BasePydanticVectorStore, MetadataFilters
 
-from llama_index_chunking_plus.cli.options import EXPANSIONS, OFFLINE, ParserChoice, make_model, make_parser
+from llama_index_chunking_plus.cli.options import EXPANSIONS, OFFLINE, ParserChoice, make_model, make_steps
+from llama_index_chunking_plus.core.headers import HEADER_KEY
+from llama_index_chunking_plus.core.versions import EditionRule, read_version
 from llama_index_chunking_plus.errors import MissingExtraError, OptionError, StoreMismatchError
-from llama_index_chunking_plus.ingestion import SyncReport, load_docstore, sync_documents
+from llama_index_chunking_plus.ingestion import DocumentMetadataTransform, SyncReport, load_docstore, sync_documents
 from llama_index_chunking_plus.ingestion.ledger import exclusive
-from llama_index_chunking_plus.postprocessor import ParentExpansionPostprocessor, SentenceWindowPostprocessor
+from llama_index_chunking_plus.postprocessor import (
+    ParentExpansionPostprocessor,
+    SentenceWindowPostprocessor,
+    latest_version_filters,
+)
+from llama_index_chunking_plus.postprocessor.passages import HITS_KEY
 from llama_index_chunking_plus.storage import SourceSliceLookup
 
 _MANIFEST = "chunking-plus.json"
 _COLLECTION = "chunks"
 _DOCUMENTS = "documents"
 _CHILDREN_PER_PARENT = 8  # asked for to a parent: usually all that it has
+_SHOWN_VERSIONS = 10
 _BATCH_DOCUMENTS = 16  # a progress bar that moves, and little to do again after a kill
 
 
@@ -92,12 +100,11 @@ class CorpusStore:
         on_progress: Callable[[int, int], None] | None = None,
     ) -> SyncReport:
         """Make the store hold these documents; see `sync_documents` for what is promised."""
-        model = make_model(manifest.embed_model)
-        parser = make_parser(manifest.parser, lambda: model)
+        steps = make_steps(manifest.parser, make_model(manifest.embed_model))
         self.folder.mkdir(parents=True, exist_ok=True)
         with exclusive(self.folder / _DOCUMENTS):  # a call that is refused must not change what is remembered
             self._remember(manifest)
-        pipeline = IngestionPipeline(transformations=[parser, model], vector_store=self._vector_store())
+        pipeline = IngestionPipeline(transformations=steps, vector_store=self._vector_store())
         return sync_documents(
             documents,
             pipeline,
@@ -108,17 +115,35 @@ class CorpusStore:
         )
 
     def query(
-        self, question: str, k: int, embed_model: str | None = None, expand: str | None = None
+        self,
+        question: str,
+        k: int,
+        embed_model: str | None = None,
+        expand: str | None = None,
+        *,
+        is_latest: bool = False,
+        version: str | None = None,
     ) -> list[NodeWithScore]:
         """At most ``k`` passages: the nearest chunks, or what they are read in.
 
+        Args:
+            question: what to look for.
+            k: how many passages at most.
+            embed_model: the model, if it is to be checked.
+            expand: parent, window or none; None: what the store's parser is for.
+            is_latest: of documents of one title, only the newest is searched.
+            version: only this version of them is searched.
+
         Raises:
             OptionError: there is no such ``expand``.
-            StoreMismatchError: see `index`; or the store's chunks know nothing of what they are to be expanded to.
+            StoreMismatchError: see `index`; or the store's chunks know nothing of what they are to be expanded to; or
+                no document has that ``version``.
         """
         expansion = self._expansion(expand)
         asked = k * _CHILDREN_PER_PARENT if expansion == "parent" else k
-        hits = self.index(embed_model).as_retriever(similarity_top_k=asked).retrieve(question)
+        index = self.index(embed_model)
+        filters = self._of_version(version) if is_latest or version else None
+        hits = index.as_retriever(similarity_top_k=asked, filters=filters).retrieve(question)
         if expansion == "none":
             return hits
         docstore = load_docstore(self.folder / _DOCUMENTS)
@@ -126,7 +151,7 @@ class CorpusStore:
             return SentenceWindowPostprocessor(docstore=docstore).postprocess_nodes(hits)
         lookup = SourceSliceLookup(docstore)
         expander = ParentExpansionPostprocessor(lookup=lookup, max_parents=k, merge_adjacent=False)
-        return expander.postprocess_nodes(hits)[:k]
+        return _with_headers(expander.postprocess_nodes(hits)[:k], hits)
 
     def index(self, embed_model: str | None = None) -> VectorStoreIndex:
         """The store as a LlamaIndex index.
@@ -147,6 +172,18 @@ class CorpusStore:
                 f"{self.folder} is no store; run: chunking-plus ingest PATHS --store {self.folder}"
             )
         return known
+
+    def _of_version(self, version: str | None) -> MetadataFilters:
+        """What restricts the search to one version of each document; titles and versions are read off the documents."""
+        documents = DocumentMetadataTransform()([*load_docstore(self.folder / _DOCUMENTS).docs.values()])
+        rule = EditionRule()
+        ranks = rule.ranks([rule.edition(document.metadata, document.node_id) for document in documents])
+        known = {rank: rank.text for rank in sorted(rank for rank in ranks if rank is not None)}
+        if version is not None and read_version(version) not in known:
+            newest = ", ".join([*reversed(known.values())][:_SHOWN_VERSIONS])
+            has = f"its newest versions are {newest}" if known else "its documents name none"
+            raise StoreMismatchError(f"{self.folder} holds no document of version {version!r}; {has}")
+        return latest_version_filters(documents, version=version)
 
     def _expansion(self, asked: str | None) -> str:
         """What hits are expanded to: what is asked for, if the store can; else what its parser is for."""
@@ -188,3 +225,14 @@ class CorpusStore:
                 f"{folder} cannot be opened ({error}); if it is damaged, delete that folder and ingest again"
             ) from error
         return ChromaVectorStore(chroma_collection=collection)
+
+
+def _with_headers(parents: list[NodeWithScore], hits: Sequence[NodeWithScore]) -> list[NodeWithScore]:
+    """The parents, cut out of documents, with what the best of their chunks was searched with."""
+    headers = {hit.node_id: hit.node.metadata.get(HEADER_KEY) for hit in hits}
+    for parent in parents:
+        best = parent.node.metadata.get(HITS_KEY)
+        header = headers.get(best[0]["node_id"]) if best else None
+        if header:
+            parent.node.metadata[HEADER_KEY] = header
+    return parents

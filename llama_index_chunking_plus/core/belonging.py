@@ -118,10 +118,11 @@ def _look(unit: str) -> _Look:
     bare = unit.strip()
     label = bare[:200].lstrip(_MARKUP)
     row = "|" if bare[0] == "|" else "-" if _BULLET.match(bare) else ""
+    asks = _QUESTION.match(label) is not None
     return _Look(
         heads=_HEADING.match(bare) is not None or _RULE.match(bare[:200]) is not None,
-        asks=_QUESTION.match(label) is not None,
-        answers=_ANSWER.match(label) is not None,
+        asks=asks,
+        answers=_ANSWER.match(label) is not None or (asks and _is_answered(bare)),
         exemplifies=_EXAMPLE.match(label) is not None,
         introduces=bare.rstrip("*_ ").endswith(_COLONS),
         caption=_caption(bare, label),
@@ -132,6 +133,11 @@ def _look(unit: str) -> _Look:
         indent=_indent(unit),
         is_aside=bare.startswith(_ASIDES),
     )
+
+
+def _is_answered(question: str) -> bool:
+    """Whether the answer begins in a line of the question's own unit."""
+    return any(_ANSWER.match(line[:200].lstrip(_MARKUP)) for line in question.splitlines()[1:])
 
 
 def _indent(unit: str) -> int:
@@ -177,17 +183,19 @@ def _dialogues(looks: Sequence[_Look]) -> Iterator[_Tie]:
         if look.asks or look.heads:
             if question is not None:
                 yield from _dialogue(question, answer, i)
-            question, answer = (i, None) if look.asks else (None, None)
+            question, answer = (i if look.asks else None), (i if look.asks and look.answers else None)
         elif look.answers and answer is None:
             answer = i
 
 
 def _dialogue(question: int, answer: int | None, stop: int) -> Iterator[_Tie]:
-    """A question up to the end of its answer, and up to where that begins; without a label, the next unit answers."""
+    """A question up to the end of its answer, and up to where that begins; without a label, the next unit answers.
+
+    One that nothing follows is by itself: what stands before it is kept off as well.
+    """
     if answer is not None and stop - 1 > answer:
         yield _Tie(question, stop - 1)
-    if answer is not None or question + 1 < stop:
-        yield _Tie(question, answer if answer is not None else question + 1)
+    yield _Tie(question, answer if answer is not None else min(question + 1, stop - 1))
 
 
 def _procedures(looks: Sequence[_Look]) -> Iterator[_Tie]:

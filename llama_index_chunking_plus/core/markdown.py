@@ -63,7 +63,7 @@ def markdown_blocks(text: str) -> list[Block]:
         return []
     source = _Source(text)
     blocks = [block for piece in _pieces(source) for block in _KINDS[piece.token.type](piece)]
-    return _introduced(text, _without_blank(text, blocks))
+    return introduced(text, _without_blank(text, blocks))
 
 
 def inline_atoms(text: str, block: Block) -> list[Span]:
@@ -437,7 +437,7 @@ class _TableReader(HTMLParser):
 
     def _begin_row(self) -> None:
         rows = self.tables[-1].rows
-        is_first = not any(row.in_head for row in rows)
+        is_first = not rows or not rows[-1].in_head
         rows.append(_Row(self._head if self._head >= 0 and is_first else self._offset(), self._head >= 0))
 
     def _line(self) -> int:
@@ -593,7 +593,7 @@ def _without_blank(text: str, blocks: list[Block]) -> list[Block]:
     return kept
 
 
-def _introduced(text: str, blocks: list[Block]) -> list[Block]:
+def introduced(text: str, blocks: list[Block]) -> list[Block]:
     """Lists after a paragraph that ends in a colon are led by its last sentence."""
     for number, (before, after) in enumerate(pairwise(blocks), 1):
         if before.kind is BlockKind.PARAGRAPH and after.kind is BlockKind.LIST:

@@ -180,7 +180,8 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 _BLANKS = " \t\u3000\ufeff\u200b\u00a0\f\v\r\n"
 _SEPARATORS = _BLANKS + "：:.．、—–-"
 _MARKDOWN = re.compile(
-    r"^\ufeff?[ ]{0,3}(?:\#{1,6}[ \t]+\S|`{3}|~{3}|\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)+\|?[ \t\r]*$)",
+    r"""^\ufeff?[ ]{0,3}(?:\#{1,6}[ \t]+\S|`{3}|~{3}|\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)+\|?[ \t\r]*$
+    |<table[\s>])""",
     re.MULTILINE | re.VERBOSE,
 )
 
@@ -279,8 +280,8 @@ def paragraph_blocks(text: str) -> list[Block]:
 def structure_of(text: str) -> Structure:
     """What the structure of a text is told by.
 
-    "markdown" if it has a heading with ``#``, a fence or a table; "numbered" if two sections or more open with a
-    number; else "none".
+    "markdown" if it has a heading with ``#``, a fence, a table or one of HTML; "numbered" if two sections or more open
+    with a number; else "none".
     """
     if _MARKDOWN.search(text):
         return "markdown"

@@ -2,7 +2,8 @@
 
     hits -> by_parent, hit_share                  which parents were hit, how well, and how much of them
     passages -> best_first, fill_budget           which are returned
-             -> merge_touching, drop_repeats      none of them says twice what another says
+             -> merge_touching, take_in_shown, drop_repeats
+                                                  none of them says twice what another says
     texts -> reach                                which neighbours of one fit together with it
              -> by_document                       in the order of reading
 
@@ -13,10 +14,10 @@ nobody judged: it ranks below every number and never changes one.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from llama_index_chunking_plus.core.spans import Span
@@ -25,6 +26,7 @@ Aggregate = Literal["max", "mean", "sum", "count"]
 Score = float | None
 
 _RAISE_PER_DOUBLING = 0.1  # of the best score, where children are counted
+_BLOCK = 16  # characters by which a text is looked for in others: enough to be rare
 
 
 class Scored(Protocol):
@@ -73,6 +75,7 @@ class Passage:
         start: where ``text`` begins in the document; None if unknown.
         fixed: it is returned as it is, never joined to another.
         heart: the range that was hit, the rest of the passage being its surroundings; None: all of it.
+        source: its document, whatever the version.
     """
 
     text: str
@@ -82,6 +85,7 @@ class Passage:
     start: int | None = None
     fixed: bool = False
     heart: Span | None = None
+    source: Hashable = None
 
     @property
     def span(self) -> Span | None:
@@ -174,14 +178,13 @@ def merge_touching(
     return sorted(merged, key=lambda passage: passage.rank)
 
 
-def reach(texts: Sequence[str], home: int, fits: Callable[[str], bool]) -> tuple[int, int]:
-    """The first and the past-last of the neighbours of ``texts[home]`` that fit together with it, side by side in turn.
+def reach(texts: Sequence[str], first: int, last: int, fits: Callable[[str], bool]) -> tuple[int, int]:
+    """The first and the past-last of ``texts[first:last]`` and the neighbours that fit with them, side by side in turn.
 
     Example:
-        >>> reach(["今天下雨。", "我们不去了。", "明天再说。", "好。"], 1, lambda text: len(text) <= 14)
+        >>> reach(["今天下雨。", "我们不去了。", "明天再说。", "好。"], 1, 2, lambda text: len(text) <= 14)
         (0, 2)
     """
-    first, last = home, home + 1
     is_open = True
     while is_open:
         is_open = False
@@ -192,6 +195,33 @@ def reach(texts: Sequence[str], home: int, fits: Callable[[str], bool]) -> tuple
     return first, last
 
 
+def take_in_shown(passages: Iterable[Passage]) -> list[Passage]:
+    """The passages without the fixed ones that another one of the same document, not fixed, shows whole.
+
+    That one takes their score, if it is better, and their parts.
+    """
+    kept: list[Passage] = []
+    fixed: list[Passage] = []
+    for passage in passages:
+        (fixed if passage.fixed else kept).append(passage)
+    for passage in fixed:
+        home = next((i for i, other in enumerate(kept) if not other.fixed and _shows(other, passage)), None)
+        if home is None:
+            kept.append(passage)
+        else:
+            whole = kept[home]
+            kept[home] = _together(whole.text, whole.start, [whole, passage])
+    return sorted(kept, key=lambda passage: passage.rank)
+
+
+def _shows(whole: Passage, piece: Passage) -> bool:
+    """Whether a passage has the piece's text at the piece's place; the versions of their document may differ."""
+    if whole.span is None or piece.span is None or whole.source != piece.source or not piece.text:
+        return False
+    offset = whole.distance(piece)
+    return offset >= 0 and whole.text.startswith(piece.text, offset)
+
+
 def drop_repeats(passages: Sequence[Passage], max_overlap: float) -> list[Passage]:
     """The passages, in their order, that say something which the others do not.
 
@@ -199,18 +229,29 @@ def drop_repeats(passages: Sequence[Passage], max_overlap: float) -> list[Passag
     takes its place and its score. Ranges count where the texts agree; a passage without a range goes if a better one of
     its document holds its text.
 
+    Compared are only passages whose ranges overlap, and texts of which one may hold the other. So the work grows with
+    the characters; with the square of the number of passages only where thousands overlap thousands: long passages
+    over many short ones, versions of a document under one id, texts without a range that hold one another.
+
     Args:
         passages: any number of documents.
         max_overlap: the largest share of its characters that a passage may have in common with better ones.
     """
-    kept: list[Passage] = []
-    for passage in best_first(passages):
-        share = _shown_share(passage, kept)
+    families: defaultdict[Hashable, list[Passage]] = defaultdict(list)
+    for passage in passages:
+        families[passage.doc_id].append(passage)
+    shown = {doc_id: _Shown(family) for doc_id, family in families.items()}
+    kept: dict[int, Passage] = {}
+    for number, passage in enumerate(best_first(passages)):
+        others = shown[passage.doc_id]
+        share, inside = others.compare(passage)
         if share < 1 and share <= max_overlap:
-            inside = [other for other in kept if _shown_share(other, [passage]) == 1]
-            kept = [other for other in kept if other not in inside]
-            kept.append(_together(passage.text, passage.start, [passage, *inside]))
-    return sorted(kept, key=lambda passage: passage.rank)
+            pieces = [kept.pop(other) for other in inside]
+            for other, piece in zip(inside, pieces, strict=True):
+                others.remove(other, piece)
+            others.add(number, passage)
+            kept[number] = _together(passage.text, passage.start, [passage, *pieces])
+    return sorted(kept.values(), key=lambda passage: passage.rank)
 
 
 def fill_budget(items: Iterable[T], limit: float, total: Callable[[list[T]], float]) -> list[T]:
@@ -239,6 +280,12 @@ def by_document(passages: Sequence[Passage]) -> list[Passage]:
     return [passages[position] for *_, position in sorted(placed)]
 
 
+def _total(scores: list[float]) -> float:
+    """The sum; the highest where there is none, of infinite scores of both signs."""
+    total = sum(scores)
+    return max(scores) if math.isnan(total) else total
+
+
 def _count_aware(scores: list[float]) -> float:
     best = max(scores)
     return best + abs(best) * _RAISE_PER_DOUBLING * math.log2(len(scores))
@@ -246,8 +293,8 @@ def _count_aware(scores: list[float]) -> float:
 
 _AGGREGATES: dict[Aggregate, Callable[[list[float]], float]] = {
     "max": max,
-    "mean": fmean,
-    "sum": math.fsum,
+    "mean": lambda scores: _total(scores) / len(scores),
+    "sum": _total,
     "count": _count_aware,
 }
 
@@ -310,12 +357,23 @@ def _place(passage: Passage, pieces: list[_Piece], fits: Callable[[str], bool], 
     home = max(range(len(row)), key=suitable)
     first, last = home, home + 1
     if grows or not row[home].members:
-        first, last = reach([piece.text for piece in row], home, fits)
+        first, last = _widest(row, home, Span(passage.start or 0, (passage.start or 0) + len(passage.text)), fits)
     joined = row[first:last]
     members = [member for piece in joined for member in piece.members]
     text = "".join(piece.text for piece in joined)
     pieces[:] = [piece for piece in pieces if piece not in joined]
     pieces.append(_Piece(joined[0].start, text, [*members, passage]))
+
+
+def _widest(row: Sequence[_Piece], home: int, own: Span, fits: Callable[[str], bool]) -> tuple[int, int]:
+    """The range of the row that ``home`` is joined to: what lies in the passage's own range first, then around it."""
+    texts = [piece.text for piece in row]
+    inside = [i for i, piece in enumerate(row) if own.start <= piece.start and piece.end <= own.end]
+    first, last = home, home + 1
+    if home in inside:
+        low, high = inside[0], inside[-1] + 1
+        first, last = (low + at for at in reach(texts[low:high], home - low, home - low + 1, fits))
+    return reach(texts, first, last, fits)
 
 
 def _in_a_row(passage: Passage, near: Iterable[_Piece]) -> list[_Piece]:
@@ -336,22 +394,112 @@ def _together(text: str, start: int | None, passages: Sequence[Passage]) -> Pass
     return replace(passages[0], text=text, start=start, score=best_score(passages), parts=parts)
 
 
-def _shown_share(passage: Passage, others: Iterable[Passage]) -> float:
-    """The share of the passage, 0 to 1, that others of its document say too."""
-    siblings = [other for other in others if other.doc_id == passage.doc_id]
-    if not passage.text:  # an image, say
-        return 0.0
-    if passage.span is None:
-        return float(any(passage.text in other.text for other in siblings))
-    return hit_share([shared for other in siblings if (shared := _shared(passage, other))], passage.span)
+class _Shown:
+    """What is kept of one document so far, by range and by text; each passage has a number.
+
+    Args:
+        family: all passages of the document, kept or not.
+    """
+
+    def __init__(self, family: Sequence[Passage]) -> None:
+        self._ranges = _Ranges()
+        self._by_text: defaultdict[str, dict[int, bool]] = defaultdict(dict)  # number -> whether it has a range
+        self._holders, self._held = _containments(family)
+
+    def add(self, number: int, passage: Passage) -> None:
+        """Keep the passage."""
+        if passage.span:
+            self._ranges.add(number, passage.span.start, passage.text)
+        self._by_text[passage.text][number] = passage.span is not None
+
+    def remove(self, number: int, passage: Passage) -> None:
+        """Keep the passage no longer."""
+        if passage.span:
+            self._ranges.remove(number, passage.span.start, passage.text)
+        del self._by_text[passage.text][number]
+
+    def compare(self, passage: Passage) -> tuple[float, list[int]]:
+        """The share of the passage, 0 to 1, that is shown; and, in order, the numbers of what it shows whole."""
+        text, span = passage.text, passage.span
+        if not text:  # an image, say
+            return 0.0, []
+        if any(True for _ in self._with_texts(self._holders[text], span)):
+            return 1.0, []
+        inside = list(self._with_texts(self._held[text], span))
+        if span is None:
+            return 0.0, sorted(inside)
+        agreeing = self._ranges.agreeing(span.start, text)
+        inside += [number for number, other in agreeing if span.start <= other.start and other.end <= span.end]
+        return hit_share([other for _, other in agreeing], span), sorted(inside)
+
+    def _with_texts(self, texts: Iterable[str], span: Span | None) -> Iterator[int]:
+        """The kept passages of these texts that are compared by text: where one of the two has no range."""
+        for text in texts:
+            for number, has_range in self._by_text.get(text, {}).items():
+                if span is None or not has_range:
+                    yield number
 
 
-def _shared(passage: Passage, other: Passage) -> Span | None:
-    """The range at which both say the same; None if there is none."""
-    if passage.span is None or other.span is None:
-        return passage.span if passage.text in other.text else None
-    shared = Span(max(passage.span.start, other.span.start), min(passage.span.end, other.span.end))
-    if shared.start >= shared.end:
-        return None
-    texts = [shared.shift(-each.span.start).of(each.text) for each in (passage, other) if each.span]
-    return shared if texts[0] == texts[1] else None
+class _Ranges:
+    """Texts at their places in one document: rows of texts of like length, each row sorted by place."""
+
+    def __init__(self) -> None:
+        self._rows: defaultdict[int, list[tuple[int, int, str]]] = defaultdict(list)  # by bits of the length
+
+    def add(self, number: int, start: int, text: str) -> None:
+        insort(self._rows[len(text).bit_length()], (start, number, text))
+
+    def remove(self, number: int, start: int, text: str) -> None:
+        row = self._rows[len(text).bit_length()]
+        del row[bisect_left(row, (start, number))]
+
+    def agreeing(self, start: int, text: str) -> list[tuple[int, Span]]:
+        """The numbers and ranges of those that overlap this text, and say the same where they do."""
+        end = start + len(text)
+        found = []
+        for bits, row in self._rows.items():
+            near = row[bisect_left(row, (start - (1 << bits) + 1,)) : bisect_left(row, (end,))]
+            for other_start, number, other in near:
+                first, last = max(start, other_start), min(end, other_start + len(other))
+                if (
+                    first < last
+                    and text[first - start : last - start] == other[first - other_start : last - other_start]
+                ):
+                    found.append((number, Span(other_start, other_start + len(other))))
+        return found
+
+
+_Texts = defaultdict[str, list[str]]
+
+
+def _containments(family: Sequence[Passage]) -> tuple[_Texts, _Texts]:
+    """By text, the texts that hold it, and those that it holds; itself too. Only where one of both has no range."""
+    holders: _Texts = defaultdict(list)
+    held: _Texts = defaultdict(list)
+    texts = {passage.text for passage in family if passage.text}
+    plain = {passage.text for passage in family if passage.text and not passage.span}
+    for needles, haystacks in ((texts, plain), (plain, texts - plain)):
+        for needle, haystack in _find_each(needles, haystacks):
+            holders[needle].append(haystack)
+            held[haystack].append(needle)
+    return holders, held
+
+
+def _find_each(needles: Iterable[str], haystacks: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Each needle with each haystack that holds it.
+
+    A haystack is cut into blocks of a width. What holds a needle of at least twice the width has a whole block within
+    any such stretch of it, and that block begins at one of as many places as the block is wide.
+    """
+    by_block: defaultdict[int, defaultdict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for needle in needles:
+        width = max(1, min(_BLOCK, (1 << len(needle).bit_length()) >> 2))
+        middle = (len(needle) - 2 * width + 1) // 2
+        for block in {needle[at : at + width] for at in range(middle, middle + width)}:
+            by_block[width][block].append(needle)
+    for haystack in haystacks:
+        likely: set[str] = set()
+        for width, known in by_block.items():
+            blocks = {haystack[at : at + width] for at in range(0, len(haystack), width)}
+            likely.update(needle for block in blocks & known.keys() for needle in known[block])
+        yield from ((needle, haystack) for needle in likely if needle in haystack)

@@ -14,29 +14,51 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from os.path import commonprefix
 
 from llama_index_chunking_plus.core.belonging import ties
 from llama_index_chunking_plus.core.blocks import Block, BlockKind
 from llama_index_chunking_plus.core.code import code_cuts
 from llama_index_chunking_plus.core.markdown import inline_atoms
-from llama_index_chunking_plus.core.sizing import Sizer
+from llama_index_chunking_plus.core.packing import Units
+from llama_index_chunking_plus.core.sizing import Marks, Ruler
 from llama_index_chunking_plus.core.spans import Span, spans_between
+
+PATH_KEY, LEAD_KEY, TAIL_KEY = "header_path", "lead", "tail"
+SECTION_KEYS = (
+    *(PATH_KEY, "header_titles", "heading_level", LEAD_KEY, "goes_on", TAIL_KEY),
+    *("block_kinds", "line_start", "line_end"),
+)  # what the metadata of a chunk says of it
+PARENT_PREFIX = "parent_"  # of what the metadata of a part says of the whole, where its own differs
 
 _DEEPEST = 90  # levels of headings that are told apart
 _TIE = 91  # where a question with its answer begins, a procedure, a definition with its example
 _BLOCK = 92
-_INNER = 93  # and the two after it: a block's own cuts, by group
+_LINE_TIE = 93  # the same as a tie, between lines of a block that is too large
+_INNER = 94  # and the two after it: a block's own cuts, by group
 _SEGMENT = 98  # where a segment found by another parser begins
 _SENTENCE = 99
 
 _TINY_SHARE = 4  # a section of less than a quarter of the limit goes with one that is cut up
 _NEWLINE = re.compile(r"\n+")
+_LINE_START = re.compile(r"(?:\r\n|\r(?!\n)|\n)(?=.)", re.DOTALL)
+_FENCE = re.compile(r"(?P<before>[ \t>*+.)\d-]*)(?P<marks>`{3,}|~{3,})")
+_TABLE_HEAD = re.compile(r"[^\r\n]*(?:\r\n?|\n)[ \t>]*(?=[|:-])[|: \t-]+(?:\r\n?|\n)")
 _NO_CONTENT = frozenset({BlockKind.HEADING, BlockKind.BREAK, BlockKind.COMMENT})
 _BESIDE = _NO_CONTENT | {BlockKind.FRONT_MATTER}  # stand outside of sections, or are a part of all that follow
 _PROSE = frozenset({BlockKind.PARAGRAPH, BlockKind.QUOTE})
+_CLOSED = re.compile(r"(\{content\})\n?[> ]*(?:`{3,}|~{3,})")
 
-Bounds = Callable[[str, int], Sequence[int]]  # text and limit -> its sentences' bounds, pieces of long ones included
+
+def closing_template(template: str, text: str, tail: str) -> str:
+    """The template of a node with this text, with a tail that closes its fence; none is taken over from another node.
+
+    Example:
+        >>> closing_template("{metadata_str}: {content}", "a = 1", "~~~")
+        '{metadata_str}: {content}\\n~~~'
+    """
+    if tail and not text.endswith(("\n", "\r")):
+        tail = f"\n{tail}"
+    return _CLOSED.sub(r"\1", template).replace("{content}", "{content}" + tail)
 
 
 @dataclass(frozen=True)
@@ -46,12 +68,14 @@ class Chunk:
     Args:
         span: the range.
         lead: what must be shown ahead of it, since it begins inside of a block: a table's header rows, say.
+        tail: what must be shown behind it, since it ends inside of a fence: the mark that closes one.
         path: the headings above all of it, its own included, outermost first.
         kinds: what it holds, in order, each kind once.
     """
 
     span: Span
     lead: tuple[Span, ...]
+    tail: str
     path: tuple[Block, ...]
     kinds: tuple[BlockKind, ...]
 
@@ -61,16 +85,104 @@ class Limits:
     """How large chunks may be.
 
     Args:
-        size: the largest size of a chunk, with its lead and the heading path that is shown with it.
+        size: the largest size of a chunk, with all that is shown around it.
         overlap: the largest size that two pieces of one paragraph share, in whole sentences.
         keeps: whether an atomic block stays whole though it is too large.
         path_size: the size of a heading path as it is shown.
+        lead_size: the size of a lead as it is shown.
+        tail_size: the size of a tail as it is shown.
     """
 
     size: int
     overlap: int
     keeps: bool = False
     path_size: Callable[[tuple[Block, ...]], int] = lambda _: 0
+    lead_size: Callable[[str], int] = len
+    tail_size: Callable[[str], int] = len
+
+
+class _Measure:
+    """A ruler that is asked for many pieces between few positions: what it said of a position is kept."""
+
+    def __init__(self, ruler: Ruler) -> None:
+        self._ruler = ruler
+        self._index: dict[int, int] = {}
+        self._marks: Marks = ruler.marks([])
+
+    def learn(self, positions: Iterable[int]) -> None:
+        """Read sizes up to these positions, all at once."""
+        new = sorted({position for position in positions if position not in self._index})
+        if new:
+            marks = self._ruler.marks(new)
+            self._index.update(zip(new, range(len(self._index), len(self._index) + len(new)), strict=True))
+            self._marks.begun.extend(marks.begun)
+            self._marks.ended.extend(marks.ended)
+
+    def fits(self, start: int, end: int, limit: int) -> bool:
+        """Whether the piece between these positions is at most ``limit``."""
+        known = self._known(start, end, limit)
+        return self._ruler.fits(start, end, limit) if known is None else known
+
+    def surely_fits(self, start: int, end: int, limit: int) -> bool:
+        """Whether that is known without measuring the piece by itself."""
+        return self._known(start, end, limit) is True
+
+    def _known(self, start: int, end: int, limit: int) -> bool | None:
+        if start not in self._index or end not in self._index:
+            self.learn((start, end))
+        return self._marks.fits(self._index[start], self._index[end], limit)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The ruler of a text, for a part of it."""
+
+    whole: Ruler
+    span: Span
+
+    def marks(self, positions: Sequence[int]) -> Marks:
+        return self.whole.marks([self.span.start + position for position in positions])
+
+    def reach(self, start: int, limit: int) -> int:
+        return min(self.whole.reach(self.span.start + start, limit), self.span.end) - self.span.start
+
+    def fits(self, start: int, end: int, limit: int) -> bool:
+        return self.whole.fits(self.span.start + start, self.span.start + end, limit)
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """A range of which each piece needs what stands at its beginning; pieces of a fence, to be closed as well."""
+
+    span: Span
+    leads: tuple[tuple[Span, ...], ...]  # the best first, for where one takes too much room
+    tail: str = ""
+    last: int = -1  # where the line begins that closes a fence
+    closed: int = -1  # up to where a piece that ends in it is open: where that line ends
+
+    @property
+    def first(self) -> int:
+        """Where the first thing begins that may be cut off."""
+        return self.leads[0][-1].end if self.leads else self.span.start
+
+
+class _Ranges:
+    """Ranges that must not be cut, overlapping or not."""
+
+    def __init__(self, spans: Iterable[Span]) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        for start, end in sorted(spans):
+            if self._ends and start < self._ends[-1]:
+                self._ends[-1] = max(self._ends[-1], end)
+            else:
+                self._starts.append(start)
+                self._ends.append(end)
+
+    def hold(self, position: int) -> bool:
+        """Whether a cut at this position would tear one of them."""
+        i = bisect_left(self._starts, position) - 1
+        return i >= 0 and position < self._ends[i]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,34 +192,45 @@ class Layout:
     Args:
         text: the document.
         blocks: its blocks; they tile it.
-        sizer: measures pieces of it.
+        ruler: measures pieces of it.
         limits: how large chunks may be.
         protected: ranges that stay whole while they fit, ascending, none in another.
-        bounds: finds the sentences of a piece.
+        units: finds the sentences of a piece, given a ruler for it and the largest size of a sentence.
     """
 
     text: str
     blocks: Sequence[Block]
-    sizer: Sizer
+    ruler: Ruler
     limits: Limits
     protected: Sequence[Span]
-    bounds: Bounds
+    units: Callable[[str, Ruler, int], Units]
     _ranks: dict[int, int] = field(default_factory=dict, init=False)  # of the positions
-    _sizes: dict[tuple[int, ...], int] = field(default_factory=dict, init=False)  # of what is shown ahead
+    _ahead: dict[int, int] = field(default_factory=dict, init=False)  # sizes of what is shown ahead, by position
+    _behind: dict[int, int] = field(default_factory=dict, init=False)  # and behind
+    _path_sizes: dict[tuple[int, ...], int] = field(default_factory=dict, init=False)
+    _lead_sizes: dict[tuple[Span, ...], int] = field(default_factory=dict, init=False)
+    _atoms: dict[int, _Ranges] = field(default_factory=dict, init=False)  # what stands in lines, by block
 
     def __post_init__(self) -> None:
-        self._ranks.update(_allowed(self._candidates(), self._whole))
+        self._measure.learn([*self._starts, *self._anchors, len(self.text)])
+        self._ranks.update({at: rank for at, rank in self._candidates().items() if not self._whole.hold(at)})
         first = self.blocks[0].level if self.blocks else 0
         self._ranks.update({0: min(first, _DEEPEST), len(self.text): 0})
+        self._measure.learn(self._ranks)
 
     def prose(self) -> list[Span]:
         """The ranges of running text that are too large, and that another parser may cut up."""
-        leaves = ((leaf, self.blocks[self._index(leaf.end - 1)]) for leaf in self._leaves())
+        leaves = ((leaf, self.blocks[self._content(leaf)]) for leaf in self._leaves())
         return [Span(max(leaf.start, block.span.start), leaf.end) for leaf, block in leaves if block.kind in _PROSE]
 
-    def kept(self) -> list[Block]:
-        """The atomic blocks that stay whole though they are too large."""
-        return [block for block in self.blocks if self.limits.keeps and block.is_atomic and not self._holds(block.span)]
+    @cached_property
+    def kept(self) -> list[Span]:
+        """What stays whole though it is too large: tables, code and formulas, and what is protected."""
+        if not self.limits.keeps:
+            return []
+        atomic = (block.span for block in self.blocks if block.is_atomic)
+        inner = (span for i in self._large for span in self.blocks[i].inner)
+        return sorted({span for span in [*atomic, *inner, *self.protected] if not self._holds(span)})
 
     def chunks(self, segments: Iterable[int] = ()) -> list[Chunk]:
         """The chunks, in order; together they cover the document.
@@ -115,22 +238,16 @@ class Layout:
         Args:
             segments: where other parsers want the prose to be cut.
         """
-        self._ranks.update({at: _SEGMENT for at in segments if at not in self._ranks})
-        for leaf in self._leaves():
-            self._ranks.update(_allowed(self._sentence_starts(leaf), self._whole))
-        places = sorted(self._ranks)
         if not self.text:
             return []
+        self._add(segments, _SEGMENT)
+        for leaf in self._leaves():
+            self._add(self._sentence_starts(leaf), _SENTENCE)
+        places = sorted(self._ranks)
+        self._measure.learn(places)
         spans = (Span(places[a], places[b]) for a, b in self._split(places, 0, len(places) - 1))
-        return [
-            self._chunk(piece)
-            for span in spans
-            for piece in self._bounded(Span(self._with_overlap(span, places), span.end))
-        ]
-
-    @cached_property
-    def _kept_starts(self) -> list[int]:
-        return [block.span.start for block in self.kept()]
+        overlapping = (Span(self._with_overlap(span, places), span.end) for span in spans)
+        return [self._chunk(piece) for span in overlapping for piece in self._bounded(span)]
 
     # --- positions
 
@@ -138,94 +255,193 @@ class Layout:
         """Where blocks begin, and where those that are too large may be cut, with ranks."""
         ranks = {block.span.start: _rank(block) for block in self.blocks}
         for tie in self._ties:
-            if ranks.get(tie.start) == _BLOCK:
-                ranks[tie.start] = _TIE
-        for glued in _glued(self.blocks):
-            ranks.pop(glued.span.start)
-        for block in self.blocks:
-            if not self._holds(block.span) and not (self.limits.keeps and block.is_atomic):
-                for group, cuts in enumerate(_cuts(self.text, block)):
-                    ranks.update({cut: _INNER + min(group, 2) for cut in cuts if cut not in ranks})
+            if ranks.get(tie.start, _LINE_TIE) >= _BLOCK:
+                ranks[tie.start] = _TIE if tie.start in ranks else _LINE_TIE
+        for block, anchor in zip(self.blocks, self._anchors, strict=True):
+            if anchor != block.span.start:
+                rank = ranks.pop(block.span.start)
+                ranks[anchor] = min(
+                    ranks.get(anchor, _BLOCK), rank if block.span.start <= self._last_content else _BLOCK
+                )
+        for i in self._large:
+            for group, cuts in enumerate(self._cuts(i)):
+                ranks.update({cut: _INNER + min(group, 2) for cut in cuts if cut not in ranks})
         return ranks
+
+    def _cuts(self, i: int) -> Iterator[Iterable[int]]:
+        """Where a block that is too large may be cut, by groups, the best first; in what lies in it, by lines."""
+        block, frame = self.blocks[i], self._frames.own(i)
+        if block.kind is BlockKind.CODE:
+            first, last = frame.first, frame.last if frame.tail else block.span.end
+            yield from ([first + cut for cut in group] for group in code_cuts(self.text[first:last], block.info))
+        else:
+            yield from block.cuts
+            yield from [()] * (2 - len(block.cuts))
+            yield [at for each in self._frames.inner(i) for at in _line_starts(self.text, each)]
+
+    @cached_property
+    def _large(self) -> list[int]:
+        """The blocks that are too large, with what must stand ahead of them."""
+        return [i for i, block in enumerate(self.blocks) if not self._holds(block.span)]
 
     @cached_property
     def _ties(self) -> list[Span]:
         """What belongs together and stands under one heading: blocks, and lines of blocks that are too large."""
-        large = (block for block in self.blocks if block.kind in _PROSE and not self._holds(block.span))
-        groups = [[block.span for block in self.blocks], *(_lines(self.text, block.span) for block in large)]
+        prose = (self.blocks[i].span for i in self._large if self.blocks[i].kind in _PROSE)
+        groups = [[block.span for block in self.blocks], *(_lines(self.text, span) for span in prose)]
         found = (tie for group in groups for tie in ties(self.text, group) if len(group) > 1)
         opened = [block.span.start for block in self.blocks if block.level]
-        return [tie for tie in found if bisect_right(opened, tie.start) == bisect_left(opened, tie.end)]
+        under_one = (tie for tie in found if bisect_right(opened, tie.start) == bisect_left(opened, tie.end))
+        return [Span(tie.start, self._end_of_tie(tie)) for tie in under_one]
+
+    def _end_of_tie(self, tie: Span) -> int:
+        """Where it ends, but for comments and rules that belong to what follows."""
+        i = bisect_left(self._starts, tie.end)
+        anchor = self._anchors[i] if i < len(self._starts) and self._starts[i] == tie.end else tie.end
+        return anchor if anchor > tie.start and anchor in self._start_set else tie.end
 
     @cached_property
-    def _whole(self) -> list[Span]:
-        """What must not be cut, as it fits: what belongs together, protected ranges, formulas, links, inner blocks."""
-        large = [block for block in self.blocks if not self._holds(block.span)]
-        atoms = (atom for block in large for atom in [*block.inner, *inline_atoms(self.text, block)])
-        return [span for span in [*self._ties, *self.protected, *atoms] if self._holds(span)]
+    def _tied(self) -> _Ranges:
+        return _Ranges(self._ties)
 
-    def _sentence_starts(self, leaf: Span) -> dict[int, int]:
-        """Where the sentences of a range begin; a heading ahead of the first stays with it."""
-        head = max(leaf.start, self.blocks[self._index(leaf.end - 1)].span.start)
-        room = self.limits.size - self._ahead(leaf.start)
-        limit = max(room // 2, room - self.sizer.size(self.text[leaf.start : head]))
-        starts = (leaf.start + at for at in self.bounds(leaf.of(self.text), limit))
-        return {at: _SENTENCE for at in starts if at > head and at not in self._ranks}
+    @cached_property
+    def _whole(self) -> _Ranges:
+        """What must not be cut, as it fits or is to be kept."""
+        inner = (span for i in self._large for span in self.blocks[i].inner)
+        fitting = (span for span in [*self._ties, *self.protected, *inner] if self._holds(span))
+        return _Ranges([*fitting, *self.kept])
+
+    def _add(self, positions: Iterable[int], rank: int) -> None:
+        """Add positions inside of blocks, but for those that would tear what must stay whole, a link or a formula."""
+        for at in positions:
+            if at not in self._ranks and not self._whole.hold(at) and not self._inline(self._index(at)).hold(at):
+                self._ranks[at] = rank
+
+    def _inline(self, i: int) -> _Ranges:
+        """The code spans, formulas and links in the lines of a block, as far as they fit."""
+        if i not in self._atoms:
+            self._atoms[i] = _Ranges(atom for atom in inline_atoms(self.text, self.blocks[i]) if self._holds(atom))
+        return self._atoms[i]
+
+    def _sentence_starts(self, leaf: Span) -> list[int]:
+        """Where the sentences of a range begin; the headings and header rows at its beginning stay with the first."""
+        around = max(self._size_ahead(leaf.start), self._size_ahead(leaf.end - 1)) + self._size_behind(leaf.end - 1)
+        room = max(self.limits.size - around, self.limits.size // 2)
+        first, head = self._head(leaf, room // 2)
+        units = self.units(leaf.of(self.text), _Part(self.ruler, leaf), room // 2 if head > first else room)
+        starts = {leaf.start + at for at in units.bounds} | {first}
+        return [at for at in starts if leaf.start < at < leaf.end and not first < at <= head]
+
+    def _head(self, leaf: Span, limit: int) -> tuple[int, int]:
+        """The headings and header rows of a range that must stay with what follows, as far as they fit."""
+        begin, last = self._index(leaf.start), self._content(leaf)
+        content = max(leaf.start, self._starts[last])
+        firsts = sorted([leaf.start, *self._starts[begin + 1 : last + 1], max(leaf.start, self._introduction(last))])
+        first = next((at for at in firsts if self._measure.fits(at, content, limit)), content)
+        row = self._frames.own(last).first
+        has_row = content < row < leaf.end and self._measure.fits(first, row, limit)
+        return first, row if has_row else content
+
+    def _content(self, leaf: Span) -> int:
+        """The block of a range without a position that the others follow: its last, but for headings above nothing."""
+        return self._index(max(min(leaf.end, self._end_of_content) - 1, leaf.start))
 
     def _leaves(self) -> list[Span]:
-        """The ranges without a position inside that are too large, and are not to be kept."""
+        """The ranges without a position inside that are too large."""
         leaves = (Span(*pair) for pair in pairwise(sorted(self._ranks)))
-        return [leaf for leaf in leaves if not self._fits(*leaf) and not self._is_kept(leaf)]
-
-    def _is_kept(self, span: Span) -> bool:
-        """Whether a part of it stays whole though it is too large."""
-        kept = self._kept_starts
-        return bisect_left(kept, span.start) < bisect_left(kept, span.end)
+        return [leaf for leaf in leaves if not self._fits(*leaf)]
 
     # --- sizes
 
     @cached_property
-    def _ruler(self) -> Callable[[int, int, int], bool]:
-        return self.sizer.ruler(self.text).fits
+    def _measure(self) -> _Measure:
+        return _Measure(self.ruler)
 
     def _holds(self, span: Span) -> bool:
-        """Whether a chunk that begins with this range can hold it."""
-        return self._ruler(span.start, span.end, self.limits.size - self._path_size(span.start))
+        """Whether a chunk can hold this range, with the headings that must stand ahead of it, or at the end behind."""
+        i = self._index(span.start)
+        end = len(self.text) if span.end == self._end_of_content else span.end
+        if span.start == self.blocks[i].span.start:
+            return self._measure.fits(self._anchors[i], end, self._room_below(i))
+        return self._measure.fits(span.start, end, self.limits.size - self._size_ahead(span.start))
 
     def _fits(self, start: int, end: int) -> bool:
-        """Whether this may be a chunk, with what is shown ahead of it and room for its overlap."""
-        room = self.limits.size - self._ahead(start)
-        if self._ranks.get(start) == _SENTENCE:
-            room -= min(self.limits.overlap, room // 2)
-        return self._ruler(start, end, room)
+        """Whether this may be a chunk, with what is shown around it and room for its overlap."""
+        overlaps = self._ranks.get(start) == _SENTENCE
+        if not overlaps and self._measure.surely_fits(start, end, self.limits.size // 2):
+            return True  # what is shown around it takes no more than the other half
+        room = self._room(start, end)
+        return self._measure.fits(start, end, room - min(self.limits.overlap, room // 2) if overlaps else room)
 
-    def _ahead(self, start: int) -> int:
+    def _room(self, start: int, end: int) -> int:
+        return self.limits.size - min(self._size_ahead(start) + self._size_behind(end), self.limits.size // 2)
+
+    def _size_ahead(self, start: int) -> int:
         """The size of what is shown ahead of a chunk that begins here; at most half of the limit."""
-        lead = sum(self.sizer.size(span.of(self.text)) for span in self._lead(start))
-        return min(lead + self._path_size(start), self.limits.size // 2)
+        if start not in self._ahead:
+            lead = self._lead(start)
+            size = self._path_size(self._index(start)) + (self._lead_sizes[lead] if lead else 0)
+            self._ahead[start] = min(size, self.limits.size // 2)
+        return self._ahead[start]
 
-    def _path_size(self, start: int) -> int:
-        path = self._paths[self._index(start)]
-        if path not in self._sizes:
-            self._sizes[path] = self.limits.path_size(tuple(self.blocks[i] for i in path))
-        return min(self._sizes[path], self.limits.size // 2)
+    def _size_behind(self, end: int) -> int:
+        """The size of what is shown behind a chunk that ends here."""
+        if end not in self._behind:
+            frame = self._open_frame(end)
+            self._behind[end] = self.limits.tail_size(frame.tail) if frame else 0
+        return self._behind[end]
+
+    def _path_size(self, i: int) -> int:
+        """The size of the longest path that a chunk can have which begins in this block."""
+        return max(self._size_of_path(self._paths[i]), self._size_of_path(self._shown_paths[i]))
+
+    def _size_of_path(self, path: tuple[int, ...]) -> int:
+        if path not in self._path_sizes:
+            size = self.limits.path_size(tuple(self.blocks[i] for i in path))
+            self._path_sizes[path] = min(size, self.limits.size // 2)
+        return self._path_sizes[path]
+
+    # --- what is shown around a chunk
 
     def _lead(self, start: int) -> tuple[Span, ...]:
-        """What is shown ahead of a chunk that begins inside of a block: nothing, if it would take half of the chunk."""
-        block = self.blocks[self._index(start)]
-        if start == block.span.start or any(lead.end > start for lead in block.lead):
+        """What is shown ahead of a chunk that begins inside of a block, if it leaves half of the chunk to the text."""
+        i = self._index(start)
+        if start == self.blocks[i].span.start:
             return ()
-        taken = sum(self.sizer.size(lead.of(self.text)) for lead in block.lead)
-        return block.lead if taken <= self.limits.size // 2 else ()
+        found: tuple[Span, ...] = ()
+        for frame in self._frames.around(i, start):
+            if frame.span.end == start:
+                continue
+            fitting = (lead for lead in frame.leads if self._is_shown((*found, *lead), start))
+            found = (*found, *next(fitting, ()))
+        return found
+
+    def _is_shown(self, lead: tuple[Span, ...], start: int) -> bool:
+        if lead not in self._lead_sizes:
+            self._lead_sizes[lead] = self.limits.lead_size(_text_of(self.text, lead))
+        return lead[-1].end <= start and self._lead_sizes[lead] * 2 <= self.limits.size
+
+    def _open_frame(self, end: int) -> _Frame | None:
+        """The fence that a chunk which ends here leaves open."""
+        i = self._index(end - 1)
+        if self.blocks[i].kind is not BlockKind.CODE and not self.blocks[i].inner:
+            return None
+        return next((frame for frame in self._frames.around(i, end) if end < frame.closed), None)
+
+    @cached_property
+    def _frames(self) -> _Frames:
+        return _Frames(self.text, self.blocks)
 
     # --- chunks
 
     def _split(self, places: Sequence[int], first: int, last: int) -> list[tuple[int, int]]:
         """The chunks between two places, as indices of places."""
-        if last - first == 1 or self._fits(places[first], places[last]):
+        if last - first == 1:
             return [(first, last)]
-        ranks = [self._ranks[places[i]] for i in range(first + 1, last)]
+        ranks = [self._ranks[place] for place in places[first + 1 : last]]
         best = min(ranks)
+        if self._fits(places[first], places[last]) and not self._is_below(places[first], best):
+            return [(first, last)]
         edges = [first, *(first + 1 + i for i, rank in enumerate(ranks) if rank == best), last]
         return self._joined(places, [self._split(places, *pair) for pair in pairwise(edges)], best)
 
@@ -239,7 +455,7 @@ class Layout:
             (begin, middle), (_, end) = chunks[-1], part[0]
             small = len(part) == 1 or self._is_tiny(places[begin], places[middle])
             may = rank >= _BLOCK or (is_open and small)
-            if may and rank != _SEGMENT and self._fits(places[begin], places[end]):
+            if may and not self._is_apart(places[begin], rank) and self._fits(places[begin], places[end]):
                 chunks[-1] = (begin, end)
                 chunks += part[1:]
                 is_open = is_open and len(part) == 1
@@ -248,8 +464,22 @@ class Layout:
                 is_open = len(part) == 1
         return chunks
 
+    def _is_apart(self, begin: int, rank: int) -> bool:
+        """Whether a chunk that begins here is not to go on over a position of this rank.
+
+        A subsection does not go on in a section above it, nor the end of an answer in the next question, nor one
+        segment in another.
+        """
+        is_torn = rank in {_TIE, _LINE_TIE} and self._tied.hold(begin)
+        return rank == _SEGMENT or is_torn or self._is_below(begin, rank)
+
+    def _is_below(self, begin: int, rank: int) -> bool:
+        """Whether a position of this rank begins a section above the one in which a chunk begins."""
+        path = self._shown_paths[self._index(begin)] if rank < _TIE else ()
+        return bool(path) and _rank(self.blocks[path[-1]]) > rank
+
     def _is_tiny(self, start: int, end: int) -> bool:
-        return self._ruler(start, end, self.limits.size // _TINY_SHARE)
+        return self._measure.fits(start, end, self.limits.size // _TINY_SHARE)
 
     def _with_overlap(self, span: Span, places: Sequence[int]) -> int:
         """Where the chunk begins, with the last sentences of the one before."""
@@ -257,31 +487,38 @@ class Layout:
         if self._ranks[start] != _SENTENCE or not limits.overlap:
             return start
         i = bisect_left(places, start)
-        room = limits.size - self._ahead(start)
-        floor = self.blocks[self._index(start)].span.start
-        while i and places[i - 1] >= floor and self._ruler(places[i - 1], start, limits.overlap):
-            if self._ranks[places[i]] != _SENTENCE or not self._ruler(places[i - 1], span.end, room):
+        room = self._room(start, span.end)
+        floor = max([self.blocks[self._index(start)].span.start, *(lead.end for lead in self._lead(start))])
+        while i and places[i - 1] >= floor and self._measure.fits(places[i - 1], start, limits.overlap):
+            if self._ranks[places[i]] != _SENTENCE or not self._measure.fits(places[i - 1], span.end, room):
                 break
             i -= 1
         return places[i]
 
     def _bounded(self, span: Span) -> Iterator[Span]:
         """The range itself, or pieces of it where all that had to stay together is too large."""
-        room = self.limits.size - self._ahead(span.start)
-        if self._ruler(span.start, span.end, room) or self._is_kept(span):
+        if self._measure.fits(*span, self._room(*span)) or self._is_kept(span):
             yield span
-        else:
-            yield from (Span(*pair).shift(span.start) for pair in pairwise(self.bounds(span.of(self.text), room)))
+            return
+        room = self.limits.size // 2
+        pieces = self.units(span.of(self.text), _Part(self.ruler, span), room).slide(room)
+        yield from (piece.shift(span.start) for piece in pieces)
+
+    def _is_kept(self, span: Span) -> bool:
+        """Whether a part of it stays whole though it is too large."""
+        return bisect_left(self.kept, Span(span.start, 0)) < bisect_left(self.kept, Span(span.end, 0))
 
     def _chunk(self, span: Span) -> Chunk:
         indices = range(self._index(span.start), self._index(span.end - 1) + 1)
-        shown = [i for i in indices if self.blocks[i].kind not in _BESIDE] or list(indices)
-        path = commonprefix([self._paths[i] for i in shown])
+        shown = [i for i in indices if self.blocks[i].kind not in _BESIDE] or indices
+        path = _shared([self._paths[i] for i in shown])
         kinds = dict.fromkeys(self.blocks[i].kind for i in indices)
         nearest = bisect_left(self.protected, Span(span.end, 0)) - 1
         if nearest >= 0 and self.protected[nearest].end > span.start:
             kinds[BlockKind.PROTECTED] = None
-        return Chunk(span, self._lead(span.start), tuple(self.blocks[i] for i in path), tuple(kinds))
+        lead, frame = self._lead(span.start), self._open_frame(span.end)
+        tail = frame.tail if frame is not None and (lead or frame.span.start >= span.start) else ""
+        return Chunk(span, lead, tail, tuple(self.blocks[i] for i in path), tuple(kinds))
 
     # --- blocks
 
@@ -289,8 +526,48 @@ class Layout:
     def _starts(self) -> list[int]:
         return [block.span.start for block in self.blocks]
 
+    @cached_property
+    def _start_set(self) -> set[int]:
+        return set(self._starts)
+
     def _index(self, position: int) -> int:
         return bisect_right(self._starts, position) - 1
+
+    def _introduction(self, i: int) -> int:
+        """Where the sentence begins that introduces a list; where all other blocks begin themselves."""
+        block = self.blocks[i]
+        return block.lead[0].start if block.kind is BlockKind.LIST and block.lead else block.span.start
+
+    def _room_below(self, i: int) -> int:
+        return self.limits.size - self._path_size(i)
+
+    @cached_property
+    def _last_content(self) -> int:
+        """Where the last block begins that is more than a heading; if none is, where the text ends."""
+        content = (block.span.start for block in reversed(self.blocks) if block.kind not in _NO_CONTENT)
+        return next(content, len(self.text))
+
+    @cached_property
+    def _end_of_content(self) -> int:
+        """Where the last block ends that is more than a heading."""
+        return self.blocks[self._index(self._last_content)].span.end if self.blocks else 0
+
+    @cached_property
+    def _anchors(self) -> list[int]:
+        """For each block, where a chunk must begin that is to hold its beginning.
+
+        That is where the headings, comments and rules above it begin, or the sentence that introduces it; headings
+        above nothing stay with what is before them.
+        """
+        anchors: list[int] = []
+        is_open = False
+        for i, block in enumerate(self.blocks):
+            start = self._introduction(i)
+            is_apart = start == block.span.start or self._measure.fits(start, block.span.end, self._room_below(i))
+            is_glued = is_open or block.span.start > self._last_content or start == self.blocks[i - 1].span.start
+            anchors.append(start if not i or (is_apart and not is_glued) else anchors[-1])
+            is_open = block.kind in _NO_CONTENT
+        return anchors
 
     @cached_property
     def _paths(self) -> list[tuple[int, ...]]:
@@ -303,6 +580,82 @@ class Layout:
             paths.append(path)
         return paths
 
+    @cached_property
+    def _shown_paths(self) -> list[tuple[int, ...]]:
+        """The path of each block, or, of one that stands beside sections, that of the next that does not."""
+        paths = list(self._paths)
+        for i in range(len(paths) - 2, -1, -1):
+            if self.blocks[i].kind in _BESIDE:
+                paths[i] = paths[i + 1]
+        return paths
+
+
+class _Frames:
+    """The frames in each block, its own and those of what lies in it, looked for where they are asked for."""
+
+    def __init__(self, text: str, blocks: Sequence[Block]) -> None:
+        self._text = text
+        self._blocks = blocks
+        self._found: dict[int, tuple[_Frame, list[_Frame], list[int]]] = {}
+
+    def own(self, i: int) -> _Frame:
+        """The block as a frame."""
+        return self._of(i)[0]
+
+    def inner(self, i: int) -> list[_Frame]:
+        """The fences and tables in a list, quote or footnote."""
+        return self._of(i)[1]
+
+    def around(self, i: int, position: int) -> Iterator[_Frame]:
+        """Those that a cut at this position tears, or that end there."""
+        own, inner, starts = self._of(i)
+        if own.span.start < position:
+            yield own
+        nearest = bisect_left(starts, position) - 1
+        if nearest >= 0 and position <= inner[nearest].span.end:
+            yield inner[nearest]
+
+    def _of(self, i: int) -> tuple[_Frame, list[_Frame], list[int]]:
+        if i not in self._found:
+            block = self._blocks[i]
+            fence = _fence(self._text, block.span) if block.kind is BlockKind.CODE and block.lead else None
+            own = fence or _Frame(block.span, (block.lead,) if block.lead else ())
+            found = (_inner_frame(self._text, span) for span in block.inner)
+            inner = [frame for frame in found if frame]
+            self._found[i] = own, inner, [frame.span.start for frame in inner]
+        return self._found[i]
+
+
+def _inner_frame(text: str, span: Span) -> _Frame | None:
+    """The frame of a fence or a table that lies in a list or a quote."""
+    fence = _fence(text, span)
+    if fence is not None:
+        return fence
+    table = _TABLE_HEAD.match(text, *span)
+    return _Frame(span, ((Span(span.start, table.end()),),)) if table else None
+
+
+def _fence(text: str, span: Span) -> _Frame | None:
+    """The frame of a fence: its first line, or at least its mark, is shown ahead of a piece, and a mark behind it."""
+    opening = _FENCE.match(text, *span)
+    if opening is None:
+        return None
+    line = _LINE_START.search(text, opening.end(), span.end)
+    leads = (Span(span.start, line.end() if line else span.end),), (Span(span.start, opening.end()),)
+    tail = re.sub(r"[^>\s]", " ", opening["before"]) + opening["marks"]
+    end = span.start + len(span.of(text).rstrip())
+    last = max(text.rfind("\n", span.start, end), text.rfind("\r", span.start, end)) + 1
+    closing = text[last:end].strip(" \t>")
+    if line and closing.startswith(opening["marks"]) and not closing.strip(opening["marks"][0]):
+        return _Frame(span, leads, tail, last, end)
+    return _Frame(span, leads, tail, span.end, span.end + 1)
+
+
+def _line_starts(text: str, frame: _Frame) -> Iterator[int]:
+    """Where the lines of a table or fence begin, the first ones left out, and the one that closes it."""
+    end = frame.last if frame.tail else frame.span.end
+    return (line.end() for line in _LINE_START.finditer(text, frame.first, end) if line.end() < end)
+
 
 def _lines(text: str, span: Span) -> list[Span]:
     """The lines of a range, each with its newline."""
@@ -310,36 +663,16 @@ def _lines(text: str, span: Span) -> list[Span]:
     return spans_between(ends if ends and ends[-1] == span.end else [*ends, span.end], span.start)
 
 
+def _text_of(text: str, spans: Iterable[Span]) -> str:
+    return "".join(span.of(text) for span in spans)
+
+
 def _rank(block: Block) -> int:
     return min(block.level, _DEEPEST) if block.level else _BLOCK
 
 
-def _glued(blocks: Sequence[Block]) -> Iterator[Block]:
-    """The blocks that must not begin a chunk: what follows a heading or front matter, and headings above nothing."""
-    last = max((i for i, block in enumerate(blocks) if block.kind not in _NO_CONTENT), default=-1)
-    is_open = False
-    for i, block in enumerate(blocks):
-        introduced = block.kind is BlockKind.LIST and bool(block.lead)
-        if i and (is_open or introduced or i > last >= 0):
-            yield block
-        if block.kind is BlockKind.HEADING or block.kind is BlockKind.FRONT_MATTER:
-            is_open = True
-        elif block.kind not in _NO_CONTENT:
-            is_open = False
-
-
-def _cuts(text: str, block: Block) -> tuple[tuple[int, ...], ...]:
-    """Where a block that is too large may be cut, by groups, the best first."""
-    if block.kind is not BlockKind.CODE:
-        return block.cuts
-    start = max((lead.end for lead in block.lead), default=block.span.start)
-    return tuple(tuple(start + cut for cut in group) for group in code_cuts(text[start : block.span.end], block.info))
-
-
-def _allowed(ranks: dict[int, int], whole: Iterable[Span]) -> dict[int, int]:
-    """The positions that lie inside of none of the ranges."""
-    positions = sorted(ranks)
-    inside: set[int] = set()
-    for start, end in whole:
-        inside.update(positions[bisect_right(positions, start) : bisect_left(positions, end)])
-    return {at: rank for at, rank in ranks.items() if at not in inside}
+def _shared(paths: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """What all of the paths begin with."""
+    first, last = min(paths), max(paths)
+    count = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    return first[:count]

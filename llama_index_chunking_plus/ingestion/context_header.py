@@ -24,8 +24,8 @@ from llama_index_chunking_plus.core.headers import (
     section_titles,
     version_label,
 )
+from llama_index_chunking_plus.core.sections import LEAD_KEY
 from llama_index_chunking_plus.errors import OptionError
-from llama_index_chunking_plus.node_parser.structured import LEAD_KEY
 from llama_index_chunking_plus.node_parser.tokenizers import (
     Tokenizer,
     check_tokenizer,

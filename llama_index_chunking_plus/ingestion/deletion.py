@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +14,9 @@ from llama_index.core.storage.docstore.types import BaseDocumentStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from llama_index_chunking_plus.core.plan import Call, Plan, arun, run
+from llama_index_chunking_plus.errors import OptionError
 from llama_index_chunking_plus.ingestion.ledger import remove_entries
-from llama_index_chunking_plus.ingestion.run import SyncRun
+from llama_index_chunking_plus.ingestion.run import SyncRun, is_id
 from llama_index_chunking_plus.storage.stores import delete_document_rows, rows_by_document
 
 Store = BaseDocumentStore | BasePydanticVectorStore
@@ -63,7 +65,7 @@ def delete_document(
         other_stores: docstores and vector stores beside the pipeline's that hold something of it, such as parent nodes.
 
     Raises:
-        OptionError: no docstore and no ``persist_dir``.
+        OptionError: an argument of another kind; an empty id; no docstore and no ``persist_dir``.
         StoreBusyError: a sync writes to ``persist_dir``.
         Exception: whatever a store raises.
 
@@ -85,7 +87,7 @@ def delete_document(
         >>> delete_document("a", pipeline).found
         False
     """
-    deletion = _deletion(doc_id, pipeline, persist_dir)
+    deletion = _deletion(doc_id, pipeline, persist_dir, other_stores)
     with deletion.session():
         return run(_plan(doc_id, deletion, other_stores))
 
@@ -98,13 +100,26 @@ async def async_delete_document(
     other_stores: Sequence[Store] = (),
 ) -> DeleteReport:
     """`delete_document`, awaited; the event loop stays free."""
-    deletion = _deletion(doc_id, pipeline, persist_dir)
+    deletion = _deletion(doc_id, pipeline, persist_dir, other_stores)
     with deletion.session():
         return await arun(_plan(doc_id, deletion, other_stores))
 
 
-def _deletion(doc_id: str, pipeline: IngestionPipeline, persist_dir: str | Path | None) -> SyncRun:
-    """A sync of no documents that has one to delete."""
+def _deletion(
+    doc_id: str, pipeline: IngestionPipeline, persist_dir: str | Path | None, other_stores: Sequence[Store]
+) -> SyncRun:
+    """A sync of no documents that has one to delete.
+
+    Raises:
+        OptionError: no id of a document, no list of stores, or what a sync would refuse.
+    """
+    if not is_id(doc_id):
+        raise OptionError(f"doc_id={reprlib.repr(doc_id)} is no id of a document; pass one id_, a text, for each call")
+    stores = other_stores if isinstance(other_stores, list | tuple) else [None]
+    if not all(isinstance(store, BaseDocumentStore | BasePydanticVectorStore) for store in stores):
+        raise OptionError(
+            f"other_stores={reprlib.repr(other_stores)} is no list of docstores and vector stores; pass a list: [store]"
+        )
     return SyncRun([], pipeline, persist_dir, False, None, False, None, unwanted=[doc_id])
 
 

@@ -13,6 +13,7 @@ import logging
 import os
 import sqlite3
 import time
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -26,7 +27,7 @@ from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.storage.docstore.types import DEFAULT_PERSIST_FNAME, BaseDocumentStore
 from llama_index.core.storage.kvstore.types import BaseKVStore
 
-from llama_index_chunking_plus.errors import OptionError, StoreBusyError
+from llama_index_chunking_plus.errors import ChunkingPlusWarning, OptionError, StoreBusyError
 
 logger = logging.getLogger(__name__)
 
@@ -159,8 +160,12 @@ def remove_entries(docstore: BaseDocumentStore, document_id: str) -> Counter[str
 def load_docstore(persist_dir: str | Path) -> SimpleDocumentStore:
     """The docstore that `sync_documents` saved in this directory; an empty one if there is none yet.
 
+    Without such a directory, a warning names it: the docstore is as empty as that of a path with a slip in it.
     A file that cannot be read is set aside as ``docstore.json.unreadable`` and counts as absent: the next
     `sync_documents` compares documents and vector store, and ingests again what no record vouches for.
+
+    Raises:
+        OptionError: persist_dir is no path.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -173,7 +178,14 @@ def load_docstore(persist_dir: str | Path) -> SimpleDocumentStore:
         ...     load_docstore(folder).get_document("a").text
         '你好。'
     """
-    path = Path(persist_dir) / DEFAULT_PERSIST_FNAME
+    folder = to_directory(persist_dir)
+    path = folder / DEFAULT_PERSIST_FNAME
+    if not folder.is_dir():
+        warnings.warn(
+            f"{str(folder)!r} is no directory, so the docstore is empty. Pass the persist_dir that was synced to.",
+            ChunkingPlusWarning,
+            stacklevel=2,
+        )
     if not path.exists():
         return SimpleDocumentStore()
     try:
@@ -183,6 +195,17 @@ def load_docstore(persist_dir: str | Path) -> SimpleDocumentStore:
         logger.warning("%s cannot be read (%s); it is set aside as %s and rebuilt.", path, error, aside.name)
         path.replace(aside)
         return SimpleDocumentStore()
+
+
+def to_directory(persist_dir: str | Path) -> Path:
+    """The path of a directory, which need not exist.
+
+    Raises:
+        OptionError: no path, or an empty one, which would be whatever directory the program was started in.
+    """
+    if not isinstance(persist_dir, str | os.PathLike) or not os.fspath(persist_dir):
+        raise OptionError(f"persist_dir={persist_dir!r} is no path of a directory; pass one, such as 'storage', or '.'")
+    return Path(persist_dir)
 
 
 @contextmanager

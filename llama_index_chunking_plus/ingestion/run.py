@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import reprlib
+import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -18,10 +20,17 @@ from llama_index.core.utils import get_tqdm_iterable
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from llama_index_chunking_plus.core.plan import Call
-from llama_index_chunking_plus.errors import OptionError
+from llama_index_chunking_plus.errors import ChunkingPlusWarning, OptionError
 from llama_index_chunking_plus.ingestion.fingerprint import fingerprint_transformations, hash_document
-from llama_index_chunking_plus.ingestion.ledger import UNFINISHED, Ledger, Record, exclusive, load_docstore
-from llama_index_chunking_plus.ingestion.rows import RowBook
+from llama_index_chunking_plus.ingestion.ledger import (
+    UNFINISHED,
+    Ledger,
+    Record,
+    exclusive,
+    load_docstore,
+    to_directory,
+)
+from llama_index_chunking_plus.ingestion.rows import NodesByDocument, RowBook, stored_length
 from llama_index_chunking_plus.ingestion.steps import add_rows, delete_unlisted, put_rows, transform
 from llama_index_chunking_plus.storage.stores import (
     can_replace,
@@ -87,12 +96,24 @@ class SyncRun:
 
     def __post_init__(self) -> None:
         _check_documents(self.documents)
-        size = self.batch_size
-        if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
-            raise OptionError(f"batch_size={size!r} is no whole number from 1; leave it out for {_BATCH_DOCUMENTS}")
+        self._check_options()
+        if not isinstance(self.pipeline, IngestionPipeline):
+            raise OptionError(
+                f"pipeline={reprlib.repr(self.pipeline)} is no IngestionPipeline; pass "
+                "IngestionPipeline(transformations=[parser, embedding model], vector_store=...)"
+            )
         if self.pipeline.docstore is None and self.persist_dir is None:
             raise OptionError("the pipeline has no docstore: pass persist_dir=..., or IngestionPipeline(docstore=...)")
-        self._dir = None if self.persist_dir is None else Path(self.persist_dir)
+        self._dir = None if self.persist_dir is None else to_directory(self.persist_dir)
+
+    def _check_options(self) -> None:
+        size, progress = self.batch_size, self.on_progress
+        if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
+            raise OptionError(f"batch_size={size!r} is no whole number from 1; leave it out for {_BATCH_DOCUMENTS}")
+        if progress is not None and not callable(progress):
+            raise OptionError(f"on_progress={progress!r} cannot be called; pass a function of (done, total), or None")
+        if not isinstance(self.delete_missing, bool):
+            raise OptionError(f"delete_missing={self.delete_missing!r} is neither True nor False; pass one of them")
 
     @contextmanager
     def session(self) -> Iterator[None]:
@@ -110,6 +131,7 @@ class SyncRun:
         yield Call(self._survey)
         work = [document for document in self.documents if self.states[document.id_] is not State.UNCHANGED]
         self._progress(len(self.documents) - len(work))
+        digests = self._digests() if work else []
         batches = list(_batches(work, self.batch_size or _BATCH_DOCUMENTS))
         for batch in get_tqdm_iterable(batches, self.show_progress, "Syncing documents"):
             yield from self._replace(batch)
@@ -117,11 +139,13 @@ class SyncRun:
         for page in pages(gone, _BATCH_DOCUMENTS):
             yield from self._delete(page)
         yield Call(self._ledger.save)
+        if work:
+            self._warn_of_changes(digests)
 
     def _survey(self) -> None:
         docstore = self.pipeline.docstore
         if docstore is None:
-            docstore = load_docstore(self._dir or "")
+            docstore = load_docstore(self._dir or "")  # there is a docstore or a directory
         self._ledger = Ledger(docstore, self.pipeline.name, self._dir)
         records = self._ledger.open()
         contents = {document.id_: hash_document(document) for document in self.documents}
@@ -135,7 +159,6 @@ class SyncRun:
                 each for each in ids_of_documents(store, owners) or [] if each not in contents and each not in records
             ]
         gone = [*missing, *self.unwanted]
-        self._rows = RowBook(store, owners)
         self._found = Survey(
             records=records,
             recipe=fingerprint_transformations(self.pipeline.transformations),
@@ -144,6 +167,8 @@ class SyncRun:
         )
         self.states = {document_id: self._judge(document_id) for document_id in contents}
         self.states.update({document_id: State.DELETED for document_id in gone if self._is_stored(document_id)})
+        length = stored_length(store, lambda owner: self.states.get(owner) in {None, State.UNCHANGED})
+        self._rows = RowBook(store, owners, length)
 
     def _is_stored(self, document_id: str) -> bool:
         """Whether any store has, or may have, something of the document."""
@@ -184,13 +209,23 @@ class SyncRun:
         return nodes
 
     def _write(self, batch: Sequence[Document], nodes: Sequence[BaseNode]) -> Steps:
-        """Swap the rows of these documents for the nodes, between a mark that says so and the record that ends it."""
+        """Replace the documents; if a vector of one cannot be used, only those ahead of it."""
         rows = self._rows.assign([document.id_ for document in batch], nodes)
+        sound, error = yield Call(partial(self._rows.split_at_fault, rows))
+        if sound:
+            yield from self._exchange(batch[: len(sound)], sound)
+        if error:
+            raise error
+
+    def _exchange(self, batch: Sequence[Document], rows: NodesByDocument) -> Steps:
+        """Swap the rows of these documents for the nodes, between a mark that says so and the record that ends it."""
         yield Call(partial(self._ledger.begin, list(rows)))
-        yield from self._swap(list(rows), nodes)
+        yield from self._swap(list(rows), [node for nodes in rows.values() for node in nodes])
         records = {
-            document_id: Record(self._found.contents[document_id], self._found.recipe, tuple(row_ids))
-            for document_id, row_ids in rows.items()
+            document_id: Record(
+                self._found.contents[document_id], self._found.recipe, tuple(node.node_id for node in nodes)
+            )
+            for document_id, nodes in rows.items()
         }
         yield Call(partial(self._ledger.finish, batch, records))
         yield Call(self._ledger.save_if_due)
@@ -252,10 +287,52 @@ class SyncRun:
         self.removed["records"] += sum(document_id in self._found.records for document_id in document_ids)
         yield Call(self._ledger.save_if_due)
 
+    def _digests(self) -> list[str]:
+        return [fingerprint_transformations([transformation]) for transformation in self.pipeline.transformations]
+
+    def _warn_of_changes(self, before: Sequence[str]) -> None:
+        """Warn of transformations whose options are not what they were ahead of the run."""
+        pairs = zip(self.pipeline.transformations, before, self._digests(), strict=False)
+        changed = dict.fromkeys(type(each).__name__ for each, old, new in pairs if old != new)
+        if changed:
+            warnings.warn(
+                f"The options of {', '.join(changed)} changed while the documents were transformed, and every sync "
+                "that finds other options makes all documents again. Keep counters and caches in a PrivateAttr.",
+                ChunkingPlusWarning,
+                stacklevel=2,
+            )
+
     def _progress(self, documents: int) -> None:
         self._done += documents
         if self.on_progress is not None:
             self.on_progress(self._done, len(self.documents))
+
+
+def listed(documents: Iterable[Document]) -> list[Document]:
+    """The documents as a list; each must be a document with an id.
+
+    Raises:
+        OptionError: no list of documents, or a document has no usable id.
+    """
+    if isinstance(documents, str | bytes | BaseNode) or not isinstance(documents, Iterable):
+        raise OptionError(f"documents={reprlib.repr(documents)} is no list of documents; pass a list: [document]")
+    every = list(documents)
+    for position, document in enumerate(every):
+        if not isinstance(document, BaseNode):
+            raise OptionError(
+                f"documents[{position}]={reprlib.repr(document)} is no document; pass Document(id_=..., text=...)"
+            )
+        if not is_id(document.id_):
+            raise OptionError(
+                f"documents[{position}] has the id {document.id_!r}, under which it can be neither found nor deleted; "
+                "give it a text that is the same in every run: Document(id_=..., text=...)"
+            )
+    return every
+
+
+def is_id(value: object) -> bool:
+    """Whether every store can find a document under this id."""
+    return isinstance(value, str) and bool(value)
 
 
 def _check_documents(documents: Sequence[Document]) -> None:

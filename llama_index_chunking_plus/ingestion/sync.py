@@ -7,7 +7,7 @@ transformations, ids of its rows. The next run compares these three with what it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.schema import Document
 
 from llama_index_chunking_plus.core.plan import arun, run
-from llama_index_chunking_plus.ingestion.run import State, SyncRun
+from llama_index_chunking_plus.ingestion.run import State, SyncRun, listed
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class SyncReport:
 
 
 def sync_documents(
-    documents: Sequence[Document],
+    documents: Iterable[Document],
     pipeline: IngestionPipeline,
     *,
     persist_dir: str | Path | None = None,
@@ -62,8 +62,12 @@ def sync_documents(
     Without a vector store the documents are transformed and recorded, and the nodes are not kept. A vector store in
     memory is the caller's to persist; one that comes back empty is filled again.
 
+    Every option of the transformations counts: if one changed since the last run, all documents are made again. What
+    changes while a component works, such as a counter, belongs in a ``PrivateAttr``; else a warning names it. A vector
+    that is empty, not finite, all zeros or of another length than the rest ends the run before its document is changed.
+
     Args:
-        documents: all documents, or some; blank ones are recorded and have no rows.
+        documents: all documents, or some, listed once; blank ones are recorded and have no rows.
         pipeline: ends in an embedding model if it has a vector store. Its docstore holds documents and records.
         persist_dir: where a docstore in memory is saved as it goes, and read from if the pipeline's is empty or None.
         delete_missing: delete the recorded documents that are not among ``documents``.
@@ -72,10 +76,11 @@ def sync_documents(
         on_progress: called with the number of documents done, and of all.
 
     Raises:
-        OptionError: no docstore and no ``persist_dir``; an id twice; a document that is a piece of another one; nodes
-            without embedding or without document; node ids that two documents share.
+        OptionError: an argument of another kind; no docstore and no ``persist_dir``; an empty id, or one twice;
+            a piece of a document; nodes without embedding or document; node ids that two documents share.
         StoreBusyError: another sync writes to ``persist_dir``.
-        StoreMismatchError: the vector store takes vectors of another length only.
+        EmbeddingError: the embedding model gave a vector that cannot be used.
+        StoreMismatchError: the vector store holds vectors of another length.
         Exception: whatever a transformation or a store raises, after what is complete was saved.
 
     Example:
@@ -95,14 +100,14 @@ def sync_documents(
         >>> sync_documents([Document(id_="a", text="一!"), Document(id_="b", text="二。")], pipeline)
         SyncReport(added=(), updated=('a',), unchanged=('b',), repaired=(), deleted=(), nodes_written=1)
     """
-    sync = SyncRun(documents, pipeline, persist_dir, delete_missing, batch_size, show_progress, on_progress)
+    sync = SyncRun(listed(documents), pipeline, persist_dir, delete_missing, batch_size, show_progress, on_progress)
     with sync.session():
         run(sync.plan())
     return _report(sync)
 
 
 async def async_sync_documents(
-    documents: Sequence[Document],
+    documents: Iterable[Document],
     pipeline: IngestionPipeline,
     *,
     persist_dir: str | Path | None = None,
@@ -112,7 +117,7 @@ async def async_sync_documents(
     on_progress: Callable[[int, int], None] | None = None,
 ) -> SyncReport:
     """`sync_documents`, awaited; what has no async form of its own runs in a thread, so the event loop stays free."""
-    sync = SyncRun(documents, pipeline, persist_dir, delete_missing, batch_size, show_progress, on_progress)
+    sync = SyncRun(listed(documents), pipeline, persist_dir, delete_missing, batch_size, show_progress, on_progress)
     with sync.session():
         await arun(sync.plan())
     return _report(sync)

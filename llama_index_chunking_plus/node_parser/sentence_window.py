@@ -25,10 +25,10 @@ class ChineseSentenceWindowNodeParser(SizedNodeParser):
 
     Args:
         window_sentences: the number of sentences on each side of a sentence that its window holds.
-        store: "text" keeps the window's text and the sentence's under the two metadata keys; "span" keeps
-            its start, end (characters of the root document) and hash under ``window_span``, about half the
-            bytes, for readers that have the document at hand. Where an input does not say where it begins in its
-            document, "span" keeps nothing.
+        store: "text" keeps the window's text and the sentence's under the two metadata keys; "span" keeps the window's
+            start, end (characters of the root document) and hash under ``window_span``, about half the bytes, for
+            readers that have the document at hand; "text" keeps it too where a sentence occurs in its window twice. An
+            input that does not say where it begins in its document has no ``window_span``.
         max_sentence_size: the largest size of a chunk, in ``unit``, metadata not counted.
         window_metadata_key: where ``store="text"`` keeps the window.
         original_text_metadata_key: where ``store="text"`` keeps the sentence.
@@ -93,8 +93,11 @@ class ChineseSentenceWindowNodeParser(SizedNodeParser):
 
     def _kept(self, source: Source, sentence: str, window: Span) -> Mapping[str, Any]:
         """What the metadata of a sentence says of its window."""
+        around = window.of(source.text)
+        kept: dict[str, Any] = {}
         if self.store == "text":
-            return {self.window_metadata_key: window.of(source.text), self.original_text_metadata_key: sentence}
-        if source.offset is None:
-            return {}
-        return WindowRef(window.shift(source.offset), text_hash(window.of(source.text))).to_metadata()
+            kept = {self.window_metadata_key: around, self.original_text_metadata_key: sentence}
+        is_told_by_text = self.store == "text" and around.find(sentence) == around.rfind(sentence)
+        if is_told_by_text or source.offset is None:
+            return kept
+        return {**kept, **WindowRef(window.shift(source.offset), text_hash(around)).to_metadata()}

@@ -15,12 +15,14 @@ from typing_extensions import Self
 
 from llama_index_chunking_plus.core.packing import Units, units_that_fit
 from llama_index_chunking_plus.core.plan import Plan
+from llama_index_chunking_plus.core.sections import PARENT_PREFIX, SECTION_KEYS
 from llama_index_chunking_plus.core.spans import Span
 from llama_index_chunking_plus.errors import ChunkingPlusWarning
 from llama_index_chunking_plus.node_parser.base import Draft, Source
 from llama_index_chunking_plus.node_parser.nested import NestedSpanParser, NestingNodeParser
 from llama_index_chunking_plus.node_parser.sized import MIN_CHUNK_SIZE
 
+_EXCLUSIONS = ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys")
 _PARENT = "parent"  # the level of what is read
 _RATIOS = (4, 6)  # parent to child
 _OVERLAPS = (10, 15)  # per cent of a child
@@ -171,8 +173,7 @@ class SmallToBigNodeParser(NestingNodeParser):
         pieces = [_piece(source, parent) for source, parent in families]
         chunks = yield from self._reserving(self.child_parser)._plan(pieces, show_progress)  # noqa: SLF001  one family
         return (
-            [replace(child.inside(parent), parent=parent) for child in drafts]
-            for (_, parent), drafts in zip(families, chunks, strict=True)
+            [_inside(child, parent) for child in drafts] for (_, parent), drafts in zip(families, chunks, strict=True)
         )
 
     def _windows(self, source: Source, units: Units, parents: Sequence[Draft], limit: int) -> Iterator[list[Draft]]:
@@ -195,9 +196,24 @@ def _child(parent: Draft, span: Span | None, text: str) -> Draft:
 
 
 def _piece(source: Source, parent: Draft) -> Source:
-    """A parent as the input of a parser."""
+    """A parent as the input of a parser, with the metadata that it gives to its children."""
     start, _ = source.place(parent.span)
-    return Source(parent.like or source.node, parent.text, source.root, start)
+    node = parent.like or source.node
+    if parent.metadata or parent.hidden:
+        hidden = {name: [*dict.fromkeys([*getattr(node, name), *parent.hidden])] for name in _EXCLUSIONS}
+        node = node.model_copy(
+            update={"metadata": {**source.node.metadata, **parent.metadata, **parent.hidden}, **hidden}
+        )
+    return Source(node, parent.text, source.root, start)
+
+
+def _inside(child: Draft, parent: Draft) -> Draft:
+    """The child of a parent; where both say something of their sections, what the parent says is kept as well."""
+    own, above = {**child.metadata, **child.hidden}, {**parent.metadata, **parent.hidden}
+    differing = (key for key in SECTION_KEYS if key in own and own[key] != above.get(key))
+    kept = {f"{PARENT_PREFIX}{key}": above.get(key, "") for key in differing} if above else {}
+    inside = child.inside(parent)
+    return replace(inside, parent=parent, hidden={**inside.hidden, **kept})
 
 
 def _with_children(nodes: Sequence[BaseNode]) -> list[BaseNode]:

@@ -5,28 +5,43 @@ from __future__ import annotations
 import json
 import re
 import warnings
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import cached_property
 from typing import Any, Literal
 
 from llama_index.core.bridge.pydantic import Field, field_validator, model_validator
+from llama_index.core.schema import DEFAULT_TEXT_NODE_TMPL, BaseNode, TextNode
 from llama_index.core.utils import get_tqdm_iterable
 from typing_extensions import Self
 
-from llama_index_chunking_plus.core.blocks import Block
-from llama_index_chunking_plus.core.markdown import markdown_blocks
+from llama_index_chunking_plus.core.blocks import Block, BlockKind
+from llama_index_chunking_plus.core.markdown import introduced, markdown_blocks
 from llama_index_chunking_plus.core.numbered import numbered_blocks, paragraph_blocks, structure_of
+from llama_index_chunking_plus.core.packing import units_that_fit
 from llama_index_chunking_plus.core.plan import Plan
-from llama_index_chunking_plus.core.sections import Chunk, Layout, Limits
+from llama_index_chunking_plus.core.sections import (
+    LEAD_KEY,
+    PATH_KEY,
+    TAIL_KEY,
+    Chunk,
+    Layout,
+    Limits,
+    closing_template,
+)
 from llama_index_chunking_plus.core.spans import Span
 from llama_index_chunking_plus.errors import ChunkingPlusWarning
-from llama_index_chunking_plus.node_parser.base import Draft, Source
+from llama_index_chunking_plus.node_parser.base import Draft, Source, collection_paused
 from llama_index_chunking_plus.node_parser.nested import NestedSpanParser, NestingNodeParser
 from llama_index_chunking_plus.node_parser.sized import MIN_CHUNK_SIZE
 
-LEAD_KEY = "lead"
-PATH_KEY = "header_path"
+TITLES_KEY = "header_titles"
+GOES_ON_KEY = "goes_on"  # what a chunk ends inside of, where that must be closed for the reader
 
 _OVERLAP_PER_CENT = 15
+_NEWLINE = re.compile(r"\r\n?|\n")
+_LOOKS = ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys", "metadata_separator", "metadata_template")
 _READERS = {"markdown": markdown_blocks, "numbered": numbered_blocks, "none": paragraph_blocks}
 
 
@@ -37,12 +52,14 @@ class StructuredMarkdownNodeParser(NestingNodeParser):
     chunk reaches over a heading above its own. A block is cut only if it is itself too large: a table between rows,
     code between definitions, a list between items, running text between sentences. What such a piece needs to be
     understood (the table's header rows, the fence's first line, the sentence that introduces the list) is its ``lead``
-    in the metadata, which embedder and model are shown ahead of the text; the text itself stays an exact slice.
+    in the metadata, which embedder and model are shown ahead of the text; the text itself stays an exact slice. A piece
+    that ends inside of a fence ``goes_on``, and the template of its node closes the fence behind the text.
 
     Metadata of each chunk: ``header_path``, the headings above all of it as LlamaIndex's ``MarkdownNodeParser`` writes
     them, but with its own; ``header_titles``, the same as a JSON list, whatever the titles hold; ``heading_level``;
     ``block_kinds``; ``line_start`` and ``line_end`` from 1, where the input begins its document. Embedder and model
-    are shown ``header_path`` and ``lead`` only.
+    are shown ``header_path``, ``lead`` and ``goes_on`` only. Of a piece of a document whose metadata names headings, by
+    this parser or ``MarkdownNodeParser``, the chunks are below those.
 
     Args:
         chunk_size: the largest size of a chunk, in ``unit``; heading path, lead and the metadata of the document are
@@ -56,15 +73,16 @@ class StructuredMarkdownNodeParser(NestingNodeParser):
         protected_patterns: regular expressions; what they match is not cut while it fits.
         secondary_parser: cuts running text that is too large, instead of sentences; any parser of this package.
         header_path_separator: stands between the titles of ``header_path``.
-        unit, tokenizer, sentence_tokenizer, protected_terms, user_dictionary: see `SizedNodeParser`.
+        unit, tokenizer, sentence_tokenizer, protected_terms, user_dictionary, reserve_header: see `SizedNodeParser`.
 
     Raises:
         ValueError: chunk_size is below 4, chunk_overlap is negative or not below chunk_size, or a pattern is none.
 
     Example:
         >>> from llama_index.core import Document
-        >>> parser = StructuredMarkdownNodeParser(chunk_size=40)
-        >>> document = Document(text="# 参数\\n\\n| 名 | 值 |\\n|---|---|\\n| 重试 | 3 |\\n\\n# 用法\\n\\n先打开，再连接。")
+        >>> parser = StructuredMarkdownNodeParser(chunk_size=60)
+        >>> table = "| 名 | 值 |\\n|---|---|\\n| 重试 | 3 |"
+        >>> document = Document(text=f"# 参数\\n\\n{table}\\n\\n# 用法\\n\\n先打开，再连接。")
         >>> [(node.metadata["header_path"], node.metadata["block_kinds"]) for node in parser([document])]
         [('/参数/', 'heading,table'), ('/用法/', 'heading,paragraph')]
     """
@@ -92,11 +110,9 @@ class StructuredMarkdownNodeParser(NestingNodeParser):
     @field_validator("protected_patterns")
     @classmethod
     def _check_patterns(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
-        for pattern in patterns:
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                raise ValueError(f"protected_patterns holds {pattern!r}, no regular expression: {error}") from error
+        wrong = {pattern: error for pattern in patterns if (error := _error_in(pattern))}
+        for pattern, error in wrong.items():
+            raise ValueError(f"protected_patterns holds {pattern!r}, no regular expression: {error}")
         return patterns
 
     @model_validator(mode="before")
@@ -120,25 +136,55 @@ class StructuredMarkdownNodeParser(NestingNodeParser):
     def _plan(self, sources: Sequence[Source], show_progress: bool) -> Plan[list[list[Draft]]]:
         limits = self._text_limits(sources, "chunk_size")
         work = get_tqdm_iterable(list(zip(sources, limits, strict=True)), show_progress, "Parsing nodes")
-        layouts = [self._layout(source.text, limit) for source, limit in work]
-        self._warn_about(sum(len(layout.kept()) for layout in layouts))
+        layouts = [self._layout(source, limit) for source, limit in work]
+        self._warn_about(sum(len(layout.kept) for layout in layouts))
         segments = yield from self._segments(sources, layouts, show_progress)
-        return [
-            [self._draft(source, chunk, lines) for chunk in layout.chunks(starts)]
-            for source, layout, starts in zip(sources, layouts, segments, strict=True)
-            for lines in [_Lines(source.text)]
-        ]
+        return [self._drafts(*each) for each in zip(sources, layouts, segments, strict=True)]
 
-    def _layout(self, text: str, limit: int) -> Layout:
-        structure = structure_of(text) if self.structure == "auto" else self.structure
+    @collection_paused()
+    def _drafts(self, source: Source, layout: Layout, segments: Sequence[int]) -> list[Draft]:
+        writer = _Writer(source, self.header_path_separator, self._titles_above(source))
+        return [writer.draft(chunk) for chunk in layout.chunks(segments)]
+
+    @collection_paused()
+    def _layout(self, source: Source, limit: int) -> Layout:
+        sizer, vocabulary, above = self._sizer, self._vocabulary, self._titles_above(source)
+        ruler = sizer.ruler(source.text)  # first: it counts the tokens of a long text in the background
+
+        def path_size(path: tuple[Block, ...]) -> int:
+            titles = _titles(above, path)
+            return sizer.size(f"{PATH_KEY}: {_header_path(titles, self.header_path_separator)}\n") if titles else 0
+
         return Layout(
-            text=text,
-            blocks=_READERS[structure](text),
-            sizer=self._sizer,
-            limits=Limits(limit, min(self.chunk_overlap, limit // 2), self.oversized == "keep", self._path_size),
-            protected=list(self._protected(text)),
-            bounds=lambda piece, room: self._units(piece, room).bounds,
+            text=source.text,
+            blocks=self._blocks(source.text),
+            ruler=ruler,
+            limits=Limits(
+                limit,
+                min(self.chunk_overlap, limit // 2),
+                keeps=self.oversized == "keep",
+                path_size=path_size,
+                lead_size=lambda lead: sizer.size(f"{LEAD_KEY}: {_shown_lead(lead)}\n"),
+                tail_size=lambda tail: sizer.size(f"{GOES_ON_KEY}: {BlockKind.CODE.value}\n\n{tail}"),
+            ),
+            protected=list(self._protected(source.text)),
+            units=lambda piece, part, room: units_that_fit(piece, self._ends(piece), part, room, vocabulary),
         )
+
+    def _blocks(self, text: str) -> list[Block]:
+        structure = structure_of(text) if self.structure == "auto" else self.structure
+        blocks = _READERS[structure](text)
+        return blocks if structure == "markdown" else introduced(text, blocks)
+
+    def _titles_above(self, source: Source) -> list[str]:
+        """The titles of the headings above a piece of a document, as the parser says that made the piece."""
+        metadata = source.node.metadata
+        if TITLES_KEY in metadata:
+            with suppress(ValueError, TypeError):
+                return [str(title) for title in json.loads(metadata[TITLES_KEY])]
+        if source.node.source_node is None:
+            return []
+        return [title for title in str(metadata.get(PATH_KEY, "")).split(self.header_path_separator) if title]
 
     def _protected(self, text: str) -> Iterator[Span]:
         if self.protected_patterns:
@@ -159,26 +205,6 @@ class StructuredMarkdownNodeParser(NestingNodeParser):
             starts[i] += [span.start + draft.span.start for draft in drafts if draft.span and draft.span.start > 0]
         return starts
 
-    def _draft(self, source: Source, chunk: Chunk, lines: _Lines) -> Draft:
-        shown = {PATH_KEY: self._header_path(chunk.path)} if chunk.path else {}
-        if chunk.lead:
-            shown[LEAD_KEY] = "".join(span.of(source.text) for span in chunk.lead).strip("\r\n")
-        hidden: dict[str, Any] = {
-            "header_titles": json.dumps([block.title for block in chunk.path], ensure_ascii=False),
-            "heading_level": chunk.path[-1].level if chunk.path else 0,
-            "block_kinds": ",".join(kind.value for kind in chunk.kinds),
-        }
-        if source.offset == 0:
-            hidden |= {"line_start": lines.number(chunk.span.start), "line_end": lines.number(chunk.span.end - 1)}
-        return Draft(chunk.span, chunk.span.of(source.text), shown, hidden=hidden)
-
-    def _header_path(self, path: Sequence[Block]) -> str:
-        separator = self.header_path_separator
-        return separator + "".join(block.title + separator for block in path)
-
-    def _path_size(self, path: tuple[Block, ...]) -> int:
-        return self._sizer.size(f"{PATH_KEY}: {self._header_path(path)}\n") if path else 0
-
     def _warn_about(self, n_kept: int) -> None:
         if n_kept:
             warnings.warn(
@@ -189,25 +215,71 @@ class StructuredMarkdownNodeParser(NestingNodeParser):
             )
 
 
-class _Lines:
-    """The numbers of the lines of a text, asked in ascending order."""
+class _Writer:
+    """Makes drafts of the chunks of one input."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._reached = 0
-        self._number = 1
+    def __init__(self, source: Source, separator: str, above: Sequence[str]) -> None:
+        self._source = source
+        self._separator = separator
+        self._above = above
+        self._closed: dict[str, BaseNode] = {}
 
-    def number(self, position: int) -> int:
-        """The number, from 1, of the line that holds the character at this position."""
-        if position < self._reached:  # chunks may overlap
-            self._number -= self._newlines(position, self._reached)
-        else:
-            self._number += self._newlines(self._reached, position)
-        self._reached = position
-        return self._number
+    def draft(self, chunk: Chunk) -> Draft:
+        """The chunk with its metadata; one that ends inside of a fence has a template that closes it."""
+        text, titles = chunk.span.of(self._source.text), _titles(self._above, chunk.path)
+        shown = {PATH_KEY: _header_path(titles, self._separator)} if titles else {}
+        if chunk.lead:
+            shown[LEAD_KEY] = _shown_lead("".join(span.of(self._source.text) for span in chunk.lead))
+        if chunk.tail:
+            shown[GOES_ON_KEY] = BlockKind.CODE.value
+        hidden: dict[str, Any] = {
+            TITLES_KEY: json.dumps(titles, ensure_ascii=False),
+            "heading_level": chunk.path[-1].level if chunk.path else 0,
+            "block_kinds": ",".join(kind.value for kind in chunk.kinds),
+        }
+        if self._source.offset == 0:
+            first, last = (bisect_right(self._line_starts, at) for at in (chunk.span.start, chunk.span.end - 1))
+            hidden |= {"line_start": first, "line_end": last}
+        if chunk.tail:
+            hidden[TAIL_KEY] = chunk.tail
+        return Draft(chunk.span, text, shown, self._closing(text, chunk.tail) if chunk.tail else None, hidden)
 
-    def _newlines(self, start: int, end: int) -> int:
-        return self._text.count("\n", start, end)
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return [0, *(newline.end() for newline in _NEWLINE.finditer(self._source.text))]
+
+    def _closing(self, text: str, tail: str) -> BaseNode:
+        """A node like the input, but what its template shows is followed by this tail."""
+        node = self._source.node
+        template = closing_template(getattr(node, "text_template", DEFAULT_TEXT_NODE_TMPL), text, tail)
+        if template not in self._closed:
+            looks = {name: getattr(node, name) for name in _LOOKS if hasattr(node, name)}
+            self._closed[template] = TextNode(**looks, text_template=template)
+        return self._closed[template]
+
+
+def _titles(above: Sequence[str], path: Sequence[Block]) -> list[str]:
+    """The titles of a path, below those above the whole input; those that are in both count once."""
+    own = [block.title for block in path]
+    shared = next((n for n in range(min(len(own), len(above)), 0, -1) if list(above[-n:]) == own[:n]), 0)
+    return [*above, *own[shared:]]
+
+
+def _header_path(titles: Sequence[str], separator: str) -> str:
+    return separator + "".join(title + separator for title in titles)
+
+
+def _shown_lead(lead: str) -> str:
+    """A lead as a value of metadata, on lines of its own: behind the key, a fence would be none."""
+    return "\n" + lead.lstrip("\r\n").rstrip()
+
+
+def _error_in(pattern: str) -> re.error | None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        return error
+    return None
 
 
 def _piece(source: Source, span: Span) -> Source:

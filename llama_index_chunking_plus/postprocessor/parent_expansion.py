@@ -21,10 +21,11 @@ class ParentExpansionPostprocessor(PassagePostprocessor):
 
     The parent is a new node with its exact range; ``child_hits`` in its metadata, shown to no model, lists the hits
     that it stands for. Nodes without parent information keep their place. A child whose parent is not found, or
-    not current, is returned itself; one whose own text is gone from its document is dropped.
+    not current, is returned itself; one whose own text is gone from its document is dropped. Whatever stands whole in
+    a parent that is returned is not returned beside it.
 
     Args:
-        lookup: finds the parents. Of several, each is asked for what those before it neither found nor called stale;
+        lookup: finds the parents. Of several, each is asked for what those before it know nothing of;
             several docstores are better chained by ``SourceSliceLookup(docstore, fallback=...)``.
         max_parents: how many parents are returned at most, before neighbours are merged.
         aggregate: the score of a parent: the "max", "mean" or "sum" of its children's scores, each child once; or
@@ -83,7 +84,7 @@ class ParentExpansionPostprocessor(PassagePostprocessor):
 
         alone = [hit.rank for family in others for hit in family.hits]
         alone += [rank for rank, ref in enumerate(refs) if ref is None]
-        candidates = {rank: Candidate.unchanged(nodes[rank]) for rank in alone}
+        candidates = {rank: Candidate.unchanged(nodes[rank], rank) for rank in alone}
         for family in promoted:
             candidates[min(hit.rank for hit in family.hits)] = _candidate(family, parents[family.parent_id])
         return self._assemble([candidates[rank] for rank in sorted(candidates)], merge=self.merge_adjacent)
@@ -106,7 +107,7 @@ class ParentExpansionPostprocessor(PassagePostprocessor):
     def _look_up(self, children: Sequence[BaseNode]) -> Plan[Found]:
         found = Found()
         for lookup in self.lookup:
-            is_first = not (found.parents or found.stale)
+            is_first = not (found.parents or found.stale or found.alone)
             missing = children if is_first else [child for child in children if not _is_settled(child, found)]
             if missing:
                 found |= yield from lookup.plan(missing)
@@ -135,7 +136,7 @@ def _share(family: ParentHits, parent: Span) -> float:
 
 def _is_settled(child: BaseNode, found: Found) -> bool:
     ref = ParentRef.from_metadata(child.metadata)
-    return child.node_id in found.stale or (ref is not None and ref.parent_id in found.parents)
+    return child.node_id in found.stale | found.alone or (ref is not None and ref.parent_id in found.parents)
 
 
 def _candidate(family: ParentHits, parent: TextNode) -> Candidate:

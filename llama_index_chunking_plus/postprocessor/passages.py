@@ -14,8 +14,18 @@ from llama_index.core.callbacks import CallbackManager
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import BaseNode, MetadataMode, NodeRelationship, NodeWithScore, QueryBundle, TextNode
 
+from llama_index_chunking_plus.core.headers import HEADER_KEY
 from llama_index_chunking_plus.core.plan import Plan, arun, run
-from llama_index_chunking_plus.core.ranking import Hit, Passage, best_first, by_document, fill_budget, merge_touching
+from llama_index_chunking_plus.core.ranking import (
+    Hit,
+    Passage,
+    best_first,
+    by_document,
+    fill_budget,
+    merge_touching,
+    take_in_shown,
+)
+from llama_index_chunking_plus.core.sections import LEAD_KEY, SECTION_KEYS, TAIL_KEY, closing_template
 from llama_index_chunking_plus.core.spans import Span
 from llama_index_chunking_plus.node_parser.tokenizers import (
     Tokenizer,
@@ -51,10 +61,10 @@ class Candidate:
     given: NodeWithScore | None = None
 
     @classmethod
-    def unchanged(cls, given: NodeWithScore) -> Candidate:
-        """A node that is returned as it came."""
-        span = span_of(given.node)
-        return cls(given.node, text_of(given.node), span and span.start, given.score, (), given)
+    def unchanged(cls, given: NodeWithScore, rank: int) -> Candidate:
+        """A node that is returned as it came, unless another passage shows it whole."""
+        hit = hit_of(given, rank)
+        return cls(given.node, text_of(given.node), hit.span and hit.span.start, given.score, (hit,), given)
 
 
 class PassagePostprocessor(BaseNodePostprocessor, ABC):
@@ -123,7 +133,8 @@ class PassagePostprocessor(BaseNodePostprocessor, ABC):
         fits = None if max_passage is None else lambda text: size(text) <= max_passage
 
         def joined(passages: Iterable[Passage]) -> list[Passage]:
-            return merge_touching(passages, fits, _GROWING_HITS if fits else None) if merge else list(passages)
+            merged = merge_touching(passages, fits, _GROWING_HITS if fits else None) if merge else passages
+            return take_in_shown(merged)
 
         chosen = best_first(_passage(candidate, position) for position, candidate in enumerate(candidates))
         if self.max_tokens is not None:
@@ -176,6 +187,7 @@ def _passage(candidate: Candidate, position: int) -> Passage:
         score=candidate.score,
         parts=(position,),
         doc_id=_document_version(candidate.node),
+        source=candidate.node.ref_doc_id,
         start=candidate.start,
         fixed=candidate.given is not None,
         heart=candidate.hits[0].span if candidate.start is not None and len(candidate.hits) == 1 else None,
@@ -184,18 +196,21 @@ def _passage(candidate: Candidate, position: int) -> Passage:
 
 def _returned(passage: Passage, parts: Sequence[Candidate]) -> NodeWithScore:
     """The passage as a new node, made after its best part; what it was made of stays as it is."""
-    best = best_first(parts)[0]
-    if best.given is not None:
-        return best.given
+    own = [part for part in parts if part.given is None]  # what it took in does not say what it is
+    if not own:
+        return best_first(parts)[0].given or NodeWithScore(node=parts[0].node, score=passage.score)
+    best = best_first(own)[0]
     hits = {hit.node_id: hit for hit in reversed(best_first(hit for part in parts for hit in part.hits))}
     told = _told(best_first(hits.values()))
-    part_ids = sorted({part.node.node_id for part in parts})
+    part_ids = sorted({part.node.node_id for part in own})
     fields: dict[str, Any] = {"embedding": None}
     if len(part_ids) > 1 or passage.text != text_of(best.node):
         fields |= _said(best.node, passage)
     if len(part_ids) > 1:
         fields["id_"] = str(uuid.uuid5(_ID_NAMESPACE, f"{passage.start}{part_ids}"))
-    node = with_hidden(best.node, {**best.node.metadata, HITS_KEY: told}, HITS_KEY, **fields)
+        fields |= _closed(best.node, passage, own)
+    metadata = {**(best.node.metadata if len(part_ids) == 1 else _in_common(best.node, own)), HITS_KEY: told}
+    node = with_hidden(best.node, metadata, HITS_KEY, **fields)
     if "relationships" in fields and not isinstance(node, TextNode):
         node.set_content(passage.text)
     return NodeWithScore(node=node, score=passage.score)
@@ -209,6 +224,24 @@ def _said(node: BaseNode, passage: Passage) -> dict[str, Any]:
     start = passage.start
     end = None if start is None else start + len(passage.text)
     return {"relationships": source, "text": passage.text, "start_char_idx": start, "end_char_idx": end}
+
+
+def _in_common(best: BaseNode, parts: Sequence[Candidate]) -> dict[str, Any]:
+    """The metadata of the best part; of what it says of its section, what all say, and the lead of the first part."""
+    nodes = [part.node for part in sorted(parts, key=lambda part: part.start or 0)]
+    told = {**best.metadata, LEAD_KEY: nodes[0].metadata.get(LEAD_KEY), TAIL_KEY: nodes[-1].metadata.get(TAIL_KEY)}
+    of_one = {*SECTION_KEYS, HEADER_KEY} - {LEAD_KEY, TAIL_KEY}
+    differing = {key for key in of_one if any(node.metadata.get(key) != best.metadata.get(key) for node in nodes)}
+    return {key: value for key, value in told.items() if key not in differing and value is not None}
+
+
+def _closed(node: BaseNode, passage: Passage, parts: Sequence[Candidate]) -> dict[str, Any]:
+    """The template of a passage of several parts: it closes the fence that the last part leaves open."""
+    if not isinstance(node, TextNode):
+        return {}
+    last = max(parts, key=lambda part: (part.start or 0) + len(part.text))
+    tail = str(last.node.metadata.get(TAIL_KEY, ""))
+    return {"text_template": closing_template(node.text_template, passage.text, tail)}
 
 
 def _told(hits: Iterable[Hit]) -> list[dict[str, Any]]:

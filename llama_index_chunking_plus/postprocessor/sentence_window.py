@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from llama_index.core.bridge.pydantic import Field
+from llama_index.core.bridge.pydantic import Field, model_validator
 from llama_index.core.schema import BaseNode, NodeWithScore
 from llama_index.core.storage.docstore.types import BaseDocumentStore
+from typing_extensions import Self
 
 from llama_index_chunking_plus.core.parents import WINDOW_KEY, WindowRef, text_hash
 from llama_index_chunking_plus.core.plan import Call, Plan
@@ -39,20 +40,22 @@ class SentenceWindowPostprocessor(PassagePostprocessor):
 
     Windows joined with spaces, as LlamaIndex's ``SentenceWindowNodeParser`` makes them, stand nowhere in the document:
     they have no range, and become one only if they are equal. A hit without a window, or whose document is missing, is
-    returned itself; one whose sentence is gone from its document is dropped; one warning for all of them.
+    returned itself; one whose sentence is gone from its document is dropped; one warning for all of them. Windows kept
+    as text are compared with their documents if ``docstore`` is given.
 
     Args:
-        docstore: holds the documents, for windows that were stored as ranges (``store="span"``).
+        docstore: holds the documents: windows that were stored as ranges (``store="span"``) are cut out of them, and
+            those stored as text are returned only while they stand in them.
         max_tokens_per_window: how many tokens one window may have. Of a longer one, the sentences nearest to the hit
             are shown. None: any number.
         max_tokens_per_passage: how many tokens a passage may have; also a window, and one that cannot be narrowed, as
             its range is unknown, gives way to its sentence. None: any number; then all that touch become one.
-        window_metadata_key: where the window's text is found.
+        window_metadata_key: where the window's text is found; another key than the next one.
         original_text_metadata_key: where the sentence stays.
         max_tokens, tokenizer, order: see `PassagePostprocessor`.
 
     Raises:
-        ValueError: an option is out of its range, or ``docstore`` is no docstore.
+        ValueError: an option is out of its range, ``docstore`` is no docstore, or the two keys are empty or the same.
 
     Example:
         >>> from llama_index.core.schema import TextNode
@@ -78,13 +81,19 @@ class SentenceWindowPostprocessor(PassagePostprocessor):
         """The name under which the postprocessor is serialised."""
         return "ChunkingPlusSentenceWindowPostprocessor"
 
+    @model_validator(mode="after")
+    def _check_keys(self) -> Self:
+        keys = (self.window_metadata_key, self.original_text_metadata_key)
+        if not all(keys) or keys[0] == keys[1]:
+            raise ValueError(
+                f"window_metadata_key={keys[0]!r} and original_text_metadata_key={keys[1]!r} are empty or the same; "
+                "give the two names that the parser was given"
+            )
+        return self
+
     def plan(self, nodes: Sequence[NodeWithScore]) -> Plan[list[NodeWithScore]]:
         """What is returned for these nodes: one fetch of documents, if windows were stored as ranges."""
-        owners = dict.fromkeys(
-            each.node.ref_doc_id
-            for each in nodes
-            if not self._has(each) and WindowRef.from_metadata(each.node.metadata)
-        )
+        owners = dict.fromkeys(each.node.ref_doc_id for each in nodes if self._is_in_a_window(each))
         documents: Mapping[str, BaseNode] = {}
         if self.docstore is not None and owners:
             documents = yield Call(partial(_fetch, self.docstore, [owner for owner in owners if owner]))
@@ -105,23 +114,28 @@ class SentenceWindowPostprocessor(PassagePostprocessor):
                 stacklevel=2,
             )
 
+    def _is_in_a_window(self, scored: NodeWithScore) -> bool:
+        return self._has(scored) or WindowRef.from_metadata(scored.node.metadata) is not None
+
     def _has(self, scored: NodeWithScore) -> bool:
         return isinstance(scored.node.metadata.get(self.window_metadata_key), str)
 
     def _candidate(self, scored: NodeWithScore, rank: int, documents: Mapping[str, BaseNode]) -> Candidate | None:
         """The hit in its window; itself if there is none; None if its document says that it is stale."""
         node = scored.node
+        ref, document = WindowRef.from_metadata(node.metadata), documents.get(node.ref_doc_id or "")
+        text = None if document is None else text_of(document)
         if self._has(scored):
             window = str(node.metadata[self.window_metadata_key])
-            return self._in_window(scored, rank, window, _start_in_document(node, window))
-        ref, document = WindowRef.from_metadata(node.metadata), documents.get(node.ref_doc_id or "")
-        if ref is None or document is None:
-            return Candidate.unchanged(scored)
-        text = text_of(document)
-        if ref.is_slice_of(text):
+            start = _start_in_document(node, window)
+            if text is None or start is None or text.startswith(window, start):
+                return self._in_window(scored, rank, window, start)
+        elif ref is None or text is None:
+            return Candidate.unchanged(scored, rank)
+        elif ref.is_slice_of(text):
             return self._in_window(scored, rank, ref.span.of(text), ref.span.start)
         own = span_of(node)
-        return Candidate.unchanged(scored) if own and own.of(text) == text_of(node) else None
+        return Candidate.unchanged(scored, rank) if own and own.of(text) == text_of(node) else None
 
     def _in_window(self, scored: NodeWithScore, rank: int, window: str, start: int | None) -> Candidate:
         sentence = text_of(scored.node)
@@ -143,7 +157,8 @@ class SentenceWindowPostprocessor(PassagePostprocessor):
         ends = [start + end for end in ChineseSentenceTokenizer().ends(window)]
         edges = sorted({start, *own, *(end for end in ends if not own.start < end < own.end)})
         texts = [span.shift(-start).of(window) for span in spans_between(edges[1:], start)]
-        first, last = reach(texts, edges.index(own.start), lambda text: self._size(text) <= limit)
+        home = edges.index(own.start)
+        first, last = reach(texts, home, home + 1, lambda text: self._size(text) <= limit)
         return "".join(texts[first:last]), edges[first]
 
 

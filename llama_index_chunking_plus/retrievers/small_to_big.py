@@ -12,6 +12,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from llama_index_chunking_plus.core.plan import Call, Plan, arun, run
 from llama_index_chunking_plus.core.ranking import Aggregate
+from llama_index_chunking_plus.errors import OptionError
 from llama_index_chunking_plus.node_parser.tokenizers import Tokenizer
 from llama_index_chunking_plus.postprocessor.parent_expansion import ParentExpansionPostprocessor
 from llama_index_chunking_plus.storage.parents import ParentLookup
@@ -30,7 +31,7 @@ class SmallToBigRetriever(BaseRetriever):
         callback_manager, verbose: see LlamaIndex's ``BaseRetriever``.
 
     Raises:
-        ValueError: an option is out of its range, or ``lookup`` is no lookup.
+        ValueError: an option is out of its range, ``retriever`` is no retriever, or ``lookup`` no lookup.
 
     Example:
         >>> from llama_index.core import Document, MockEmbedding, VectorStoreIndex
@@ -62,6 +63,8 @@ class SmallToBigRetriever(BaseRetriever):
         callback_manager: CallbackManager | None = None,
         verbose: bool = False,
     ) -> None:
+        if not isinstance(retriever, BaseRetriever):
+            raise OptionError(f"retriever={retriever!r} is no retriever; pass index.as_retriever(similarity_top_k=...)")
         self._retriever = retriever
         self._expansion = ParentExpansionPostprocessor(
             lookup=lookup,

@@ -14,7 +14,9 @@ from llama_index.core.schema import BaseNode, NodeRelationship, RelatedNodeInfo,
 
 from llama_index_chunking_plus.core.parents import PARENT_KEYS, ParentRef
 from llama_index_chunking_plus.core.plan import Plan, arun, run
+from llama_index_chunking_plus.core.sections import PARENT_PREFIX, SECTION_KEYS, TAIL_KEY, closing_template
 
+OF_CHILDREN = frozenset([*PARENT_KEYS, *SECTION_KEYS, *(f"{PARENT_PREFIX}{key}" for key in SECTION_KEYS)])
 _TEMPLATES = ("metadata_separator", "metadata_template", "text_template")
 _EXCLUSIONS = ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys")
 
@@ -25,23 +27,32 @@ class Found:
 
     Args:
         parents: a node for each parent that is current, by parent id: exact text and range, SOURCE, the document's
-            metadata, exclusions and templates; new in every lookup, so that callers may change them.
+            metadata, exclusions and templates, and what all its children say of its section (headings, lead, lines);
+            new in every lookup, so that callers may change them.
         stale: ids of the children whose text is gone from their document. A child that is in neither (its parent
             changed, but its own text still stands; or nothing is known) is still good by itself.
+        alone: ids of the children whose parent is known to have changed, and that stand for themselves: no other lookup
+            is asked for it, which could only know the parent that it once was.
         outdated: how many children no longer agree with their document: stale or kept by ``stale="child"``, or their
             own text stands and their parent's does not.
 
     Example:
         >>> Found() | Found(stale=frozenset({"c"}), outdated=1)
-        Found(parents={}, stale=frozenset({'c'}), outdated=1)
+        Found(parents={}, stale=frozenset({'c'}), outdated=1, alone=frozenset())
     """
 
     parents: Mapping[str, TextNode] = field(default_factory=dict)
     stale: frozenset[str] = frozenset()
     outdated: int = 0
+    alone: frozenset[str] = frozenset()
 
     def __or__(self, other: Found) -> Found:
-        return Found({**other.parents, **self.parents}, self.stale | other.stale, self.outdated + other.outdated)
+        return Found(
+            {**other.parents, **self.parents},
+            self.stale | other.stale,
+            self.outdated + other.outdated,
+            self.alone | other.alone,
+        )
 
 
 @runtime_checkable
@@ -91,6 +102,20 @@ def one_of_each(children: Iterable[Child]) -> dict[ParentRef, Child]:
     return first
 
 
+def section_of(children: Sequence[BaseNode]) -> dict[str, Any]:
+    """What all children of a parent say of it as a part of its document: its headings, its lead, its lines.
+
+    A child that has headings of its own says so of its parent under keys of their own.
+    """
+    told = [_told(child.metadata) for child in children]
+    return {key: value for key, value in told[0].items() if all(other.get(key) == value for other in told)}
+
+
+def _told(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    told = {key: metadata.get(f"{PARENT_PREFIX}{key}", metadata.get(key, "")) for key in SECTION_KEYS}
+    return {key: value for key, value in told.items() if value != ""}
+
+
 def make_parent(child: Child, text: str, like: BaseNode, metadata: Mapping[str, Any] | None = None) -> TextNode:
     """The parent as a new node.
 
@@ -98,8 +123,13 @@ def make_parent(child: Child, text: str, like: BaseNode, metadata: Mapping[str, 
         child: says which document it comes from, its id and its range.
         text: its text.
         like: whose exclusions and templates it takes.
-        metadata: its own, which then says nothing of a parent; by default that of ``like``.
+        metadata: its own, which then says nothing of a parent; by default that of ``like``. What it says of its section
+            is hidden where the child hides it.
     """
+    own = like.metadata if metadata is None else metadata
+    looks = {name: getattr(like, name) for name in _TEMPLATES if hasattr(like, name)}
+    if "text_template" in looks:
+        looks["text_template"] = closing_template(looks["text_template"], text, str(own.get(TAIL_KEY, "")))
     source = child.node.source_node
     slim = source and RelatedNodeInfo(node_id=source.node_id, node_type=source.node_type, hash=source.hash)
     return TextNode(
@@ -107,12 +137,15 @@ def make_parent(child: Child, text: str, like: BaseNode, metadata: Mapping[str, 
         text=text,
         start_char_idx=child.parent.span.start,
         end_char_idx=child.parent.span.end,
-        metadata=deepcopy(dict(like.metadata if metadata is None else metadata)),
+        metadata=deepcopy(dict(own)),
         relationships={NodeRelationship.SOURCE: slim} if slim else {},
-        **{name: getattr(like, name) for name in _TEMPLATES if hasattr(like, name)},
-        **{name: _without_parent_keys(getattr(like, name), metadata) for name in _EXCLUSIONS},
+        **looks,
+        **{name: _excluded(getattr(like, name), getattr(child.node, name), own) for name in _EXCLUSIONS},
     )
 
 
-def _without_parent_keys(excluded: Sequence[str], metadata: Mapping[str, Any] | None) -> list[str]:
-    return [key for key in excluded if metadata is None or key not in PARENT_KEYS]
+def _excluded(alike: Sequence[str], by_child: Sequence[str], own: Mapping[str, Any]) -> list[str]:
+    """What is hidden of the parent: what ``like`` hides, and of what it says of its section what the child hides."""
+    of_section = (key for key in by_child if key in SECTION_KEYS and key in own)
+    kept = (key for key in alike if key in own or key not in OF_CHILDREN)
+    return [*dict.fromkeys([*kept, *of_section])]

@@ -13,7 +13,16 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from llama_index_chunking_plus.core.parents import PARENT_KEYS, ParentRef, text_hash
 from llama_index_chunking_plus.core.plan import Call, Plan
 from llama_index_chunking_plus.errors import OptionError
-from llama_index_chunking_plus.storage.parents import Child, Found, Lookup, children_among, make_parent, one_of_each
+from llama_index_chunking_plus.storage.parents import (
+    OF_CHILDREN,
+    Child,
+    Found,
+    Lookup,
+    children_among,
+    make_parent,
+    one_of_each,
+    section_of,
+)
 from llama_index_chunking_plus.storage.stores import (
     MAX_ASKED,
     finds_ids,
@@ -167,9 +176,9 @@ def _unite(child: Child, family: Sequence[BaseNode]) -> TextNode | None:
     shared = {
         key: value
         for key, value in first.metadata.items()
-        if key not in PARENT_KEYS and all(key in each.metadata and each.metadata[key] == value for each in others)
+        if key not in OF_CHILDREN and all(key in each.metadata and each.metadata[key] == value for each in others)
     }
-    return make_parent(child, text, first, shared)
+    return make_parent(child, text, first, {**shared, **section_of(family)})
 
 
 def _join(ref: ParentRef, family: Iterable[BaseNode]) -> str | None:

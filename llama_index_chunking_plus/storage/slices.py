@@ -11,9 +11,18 @@ from typing import Literal, get_args
 from llama_index.core.schema import BaseNode, MetadataMode, TextNode
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 
+from llama_index_chunking_plus.core.parents import ParentRef
 from llama_index_chunking_plus.core.plan import Call, Plan
 from llama_index_chunking_plus.errors import ChunkingPlusWarning, OptionError, StaleChildError
-from llama_index_chunking_plus.storage.parents import Child, Found, Lookup, ParentLookup, children_among, make_parent
+from llama_index_chunking_plus.storage.parents import (
+    Child,
+    Found,
+    Lookup,
+    ParentLookup,
+    children_among,
+    make_parent,
+    section_of,
+)
 
 Stale = Literal["drop", "child", "error"]
 
@@ -99,7 +108,7 @@ class SourceSliceLookup(Lookup):
         return Found()
 
     def _conclude(self, verdict: _Verdict, n_children: int) -> Found:
-        gone, outdated = verdict.gone, len(verdict.gone) + verdict.standing
+        gone, outdated = verdict.gone, len(verdict.gone) + len(verdict.standing)
         if gone and self.stale == "error":
             raise StaleChildError(
                 f"the text of {len(gone)} of {n_children} children is gone from their documents, the first is "
@@ -109,10 +118,11 @@ class SourceSliceLookup(Lookup):
             fate = "dropped" if self.stale == "drop" else "kept as they are"
             _warn(
                 f"{outdated} of {n_children} children no longer agree with their documents: {len(gone)} whose text is "
-                f"gone are {fate}, {verdict.standing} whose parent changed stand for themselves. Run sync_documents to "
-                "renew the vector store."
+                f"gone are {fate}, {len(verdict.standing)} whose parent changed stand for themselves. Run "
+                "sync_documents to renew the vector store."
             )
-        return Found(verdict.parents, frozenset(gone if self.stale == "drop" else ()), outdated)
+        stale = frozenset(gone if self.stale == "drop" else ())
+        return Found(verdict.parents, stale, outdated, frozenset([*gone, *verdict.standing]) - stale)
 
 
 @dataclass
@@ -121,22 +131,28 @@ class _Verdict:
 
     parents: dict[str, TextNode] = field(default_factory=dict)
     gone: list[str] = field(default_factory=list)
-    standing: int = 0
+    standing: list[str] = field(default_factory=list)
 
 
 def _judge(children: Sequence[Child], documents: Mapping[str, BaseNode]) -> _Verdict:
     verdict = _Verdict()
+    families: dict[ParentRef, list[Child]] = {}
     texts = {key: document.get_content(MetadataMode.NONE) for key, document in documents.items()}
     is_current = cache(lambda document_id, ref: ref.is_slice_of(texts[document_id]))
     for child in children:
         text, ref = texts[child.document_id], child.parent
         if is_current(child.document_id, ref):
-            if ref.parent_id not in verdict.parents:
-                verdict.parents[ref.parent_id] = make_parent(child, ref.span.of(text), documents[child.document_id])
+            families.setdefault(ref, []).append(child)
         elif _still_stands(child.node, text):
-            verdict.standing += 1
+            verdict.standing.append(child.node.node_id)
         else:
             verdict.gone.append(child.node.node_id)
+    for ref, (child, *others) in families.items():
+        document = documents[child.document_id]
+        section = section_of([child.node, *(other.node for other in others)])
+        text = ref.span.of(texts[child.document_id])
+        if ref.parent_id not in verdict.parents:
+            verdict.parents[ref.parent_id] = make_parent(child, text, document, {**document.metadata, **section})
     return verdict
 
 

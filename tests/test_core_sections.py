@@ -1,0 +1,181 @@
+"""From blocks to chunks, without LlamaIndex: where a document is cut, and what is shown around a piece."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from llama_index_chunking_plus.core.markdown import markdown_blocks
+from llama_index_chunking_plus.core.packing import Units, units_that_fit
+from llama_index_chunking_plus.core.sections import Chunk, Layout, Limits, closing_template
+from llama_index_chunking_plus.core.sentences import ChineseSentenceTokenizer
+from llama_index_chunking_plus.core.sizing import CallableSizer, CharacterSizer, Ruler, Sizer
+from llama_index_chunking_plus.core.spans import Span, is_partition
+from llama_index_chunking_plus.core.words import Vocabulary
+
+FREE = {"path_size": lambda _: 0, "lead_size": lambda _: 0, "tail_size": lambda _: 0}
+
+
+def units(piece: str, ruler: Ruler, limit: int) -> Units:
+    return units_that_fit(piece, ChineseSentenceTokenizer().ends(piece), ruler, limit, Vocabulary())
+
+
+def layout(text: str, size: int, overlap: int = 0, sizer: Sizer | None = None, **options: Any) -> Layout:
+    protected = options.pop("protected", [])
+    ruler = (sizer or CharacterSizer()).ruler(text)
+    return Layout(text, markdown_blocks(text), ruler, Limits(size, overlap, **{**FREE, **options}), protected, units)
+
+
+def cut(text: str, size: int, **options: Any) -> list[str]:
+    return [chunk.span.of(text) for chunk in layout(text, size, **options).chunks()]
+
+
+def lead(text: str, chunk: Chunk) -> str:
+    return "".join(span.of(text) for span in chunk.lead)
+
+
+@pytest.mark.parametrize(
+    "text,size,expected",
+    [
+        pytest.param("", 9, [], id="nothing"),
+        pytest.param("# 甲\n一。\n# 乙\n二。\n", 20, ["# 甲\n一。\n# 乙\n二。\n"], id="all fits"),
+        pytest.param("# 甲\n一。\n# 乙\n二。\n", 8, ["# 甲\n一。\n", "# 乙\n二。\n"], id="at headings"),
+        pytest.param("## 甲\n一。\n# 乙\n二。\n", 20, ["## 甲\n一。\n", "# 乙\n二。\n"], id="at a higher heading"),
+        pytest.param(
+            "# 甲\n## 乙\n一。\n## 丙\n二。\n", 13, ["# 甲\n## 乙\n一。\n", "## 丙\n二。\n"], id="subsections"
+        ),
+        pytest.param("一。\n\n---\n\n# 甲\n二。\n", 14, ["一。\n\n", "---\n\n# 甲\n二。\n"], id="a rule"),
+        pytest.param("一。\n\n# 甲\n", 9, ["一。\n\n# 甲\n"], id="a heading above nothing"),
+    ],
+)
+def test_where_a_document_is_cut(text: str, size: int, expected: list[str]) -> None:
+    assert cut(text, size) == expected
+
+
+def test_what_is_cut_off_a_table_or_a_fence_has_a_lead_and_a_tail() -> None:
+    text = "| a |\n|---|\n" + "| 一 |\n" * 9 + "\n```py\n" + "x = 1\n" * 9 + "```\n"
+    chunks = layout(text, 30).chunks()
+    assert is_partition([chunk.span for chunk in chunks], len(text))
+    assert {lead(text, chunk) for chunk in chunks if chunk.span.of(text).startswith("| 一")} == {"| a |\n|---|\n"}
+    assert {lead(text, chunk) for chunk in chunks if chunk.span.of(text).startswith("x")} == {"```py\n"}
+    code = [chunk for chunk in chunks if "x =" in chunk.span.of(text)]
+    assert [chunk.tail for chunk in code] == ["```"] * (len(code) - 1) + [""]
+    assert [chunk.span.of(text) for chunk in code][-1].endswith("```\n")
+
+
+def test_a_line_of_code_is_never_parted_from_its_closing_fence() -> None:
+    for size in range(20, 40):
+        assert not any(chunk.strip() == "```" for chunk in cut("```\n" + "abcdef\n" * 9 + "```\n\n完。\n", size))
+
+
+def test_a_lead_that_takes_half_of_the_chunk_is_left_out_and_of_a_long_fence_its_mark_stays() -> None:
+    table = "| 一二三四五六七八九十 |\n|---|\n" + "| 一 |\n" * 9
+    assert {lead(table, chunk) for chunk in layout(table, 30, lead_size=len).chunks()} == {""}
+    code = "```python title=一二三四五六七八九十\n" + "x = 1\n" * 9 + "```\n"
+    chunks = layout(code, 40, lead_size=len).chunks()
+    assert {lead(code, chunk) for chunk in chunks[1:]} == {"```"}
+
+
+@pytest.mark.parametrize("before", ["- 甲\n\n  ", "> "])
+def test_a_fence_and_a_table_inside_of_a_list_or_a_quote_have_leads(before: str) -> None:
+    indent = "> " if before == "> " else "  "
+    code = f"{before}```\n" + f"{indent}x = 1\n" * 20 + f"{indent}```\n"
+    table = f"{before}| a |\n{indent}|---|\n" + f"{indent}| 一 |\n" * 20
+    for text, opening in ((code, "```"), (table, "|---|")):
+        chunks = layout(text, 60).chunks()
+        assert len(chunks) > 2
+        assert all(opening in lead(text, chunk) for chunk in chunks[1:])
+    tails = [chunk.tail for chunk in layout(code, 60).chunks()]
+    assert tails == [f"{indent}```"] * (len(tails) - 1) + [""]
+
+
+def test_no_cut_parts_a_carriage_return_from_its_newline() -> None:
+    text = "- 甲\r\n\r\n  ```\r\n" + "  x = 1\r\n" * 9 + "  ```\r\n"
+    for size in range(12, 60):
+        assert not any(chunk.startswith("\n") for chunk in cut(text, size))
+
+
+def test_what_is_kept_is_known_before_the_document_is_cut() -> None:
+    text = "一。\n\n| a |\n|---|\n" + "| 一 |\n" * 9 + "\n二。\n"
+    kept = layout(text, 20, keeps=True)
+    assert [span.of(text).count("一") for span in kept.kept] == [9]
+    assert sum("| a |" in chunk.span.of(text) and chunk.span.of(text).count("一") >= 9 for chunk in kept.chunks()) == 1
+    assert layout(text, 20).kept == []
+
+
+def test_the_range_of_running_text_is_cut_where_another_parser_wants_it_but_not_in_what_stays_whole() -> None:
+    text = "# 甲\n\n" + "一二三四五。" * 6 + "\n\n二。\n"
+    parts = layout(text, 30)
+    assert [span.of(text) for span in parts.prose()] == ["一二三四五。" * 6 + "\n\n"]
+    assert [chunk.span.start for chunk in parts.chunks([11, 23])][:3] == [0, 11, 23]
+    guarded = layout(text, 30, protected=[Span(8, 20)])
+    assert 11 not in [chunk.span.start for chunk in guarded.chunks([11, 23])]
+
+
+def test_links_code_and_formulas_in_a_line_are_not_cut() -> None:
+    atom = "`一。二。三。`"
+    for n in range(20):
+        text = "甲。" * n + atom + "乙。" * 9
+        assert sum(atom in chunk for chunk in cut(text, 20)) == 1
+
+
+def test_a_template_takes_over_no_tail_of_another_one() -> None:
+    closed = closing_template("{metadata_str}\n\n{content}", "x = 1\n", "```")
+    assert closed == "{metadata_str}\n\n{content}```"
+    assert closing_template(closed, "x", "~~~~") == "{metadata_str}\n\n{content}\n~~~~"
+    assert closing_template(closed, "x", "") == "{metadata_str}\n\n{content}"
+
+
+MARKS = [
+    "# 甲\n",
+    "## 乙\n",
+    "字。",
+    "很长的一句话，没有完。",
+    "\n\n",
+    "- 项\n",
+    "| a |\n|---|\n",
+    "| 一 |\n",
+    "```\n",
+    "x\n",
+    "$$\n",
+    "> 引\n",
+    "问：？\n",
+    "答：。\n",
+    "1. 步\n",
+    "---\n",
+]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    text=st.lists(st.sampled_from(MARKS), max_size=60).map("".join),
+    size=st.integers(4, 60),
+    overlap=st.integers(0, 20),
+    keeps=st.booleans(),
+    data=st.data(),
+)
+def test_chunks_of_any_text_cover_it_in_order_and_are_bounded(text, size, overlap, keeps, data) -> None:
+    protected = [Span(*pair) for pair in pairwise(sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=4))))][
+        ::2
+    ]
+    sizer = data.draw(st.sampled_from([CharacterSizer(), CallableSizer(lambda piece: len(piece.encode()))]))
+    limit = size if isinstance(sizer, CharacterSizer) else 4 * size
+    parts = layout(text, limit, min(overlap, limit // 2), sizer, keeps=keeps, protected=protected)
+    spans = [
+        chunk.span
+        for chunk in parts.chunks(
+            data.draw(st.lists(st.integers(1, max(1, len(text) - 1)), max_size=5)) if text else []
+        )
+    ]
+    assert "".join(text[span.start : span.end] for span in spans)[:1] == text[:1]
+    cursor = 0
+    for span in spans:
+        assert span.start <= cursor < span.end
+        cursor = span.end
+        held = any(span.start <= kept.start and kept.end <= span.end for kept in parts.kept)
+        assert held or sizer.size(span.of(text)) <= limit
+    assert cursor == len(text)

@@ -1,0 +1,334 @@
+"""Chunks that follow the structure of a document: sections, tables, code, formulas, procedures, questions and answers."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from itertools import pairwise
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import pytest
+from embedders import LetterEmbedding
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from llama_index.core import Document
+from llama_index.core.node_parser import MarkdownNodeParser
+from llama_index.core.schema import BaseNode, MetadataMode, TextNode
+from structured_checks import flaws, unclosed_fences
+
+from llama_index_chunking_plus import (
+    ChunkingPlusWarning,
+    HybridNodeParser,
+    SemanticNodeParser,
+    SlidingWindowNodeParser,
+    StructuredMarkdownNodeParser,
+)
+from llama_index_chunking_plus.samples import sample_paths
+
+PROSE = "山下有一座旧书店，店主姓林。每到周末，附近的学生都来看书。店里的规矩只有一条：看完要放回原处！"
+ROWS = "".join(f"| 参数{i} | 值{i} | 第{i}行的说明 |\n" for i in range(1, 301))
+HEADER = "| 名 | 取值 | 说明 |\n|---|---|---|\n"
+CODE = "".join(f"def f{i}(x):\n    y = x + {i}\n\n    return y\n\n\n" for i in range(20))
+
+
+def parse(text: str, **options: Any) -> list[BaseNode]:
+    return StructuredMarkdownNodeParser(**{"chunk_size": 120, **options}).get_nodes_from_documents(
+        [Document(text=text)]
+    )
+
+
+def texts(text: str, **options: Any) -> list[str]:
+    return [node.text for node in parse(text, **options)]
+
+
+def shown(node: BaseNode) -> list[str]:
+    return [node.get_content(mode) for mode in (MetadataMode.EMBED, MetadataMode.LLM)]
+
+
+# ------------------------------------------------------------------------------------------------ any document
+
+WORD = st.text("山下有一座旧书店主姓林今年", min_size=1, max_size=60)
+COUNT = st.integers(1, 24)
+
+
+def lines(pattern: str) -> Any:
+    return st.lists(WORD, min_size=1, max_size=24).map(
+        lambda words: "".join(pattern.format(word, i + 1) for i, word in enumerate(words))
+    )
+
+
+PIECES = st.one_of(
+    st.builds(
+        "{} {}\n\n".format, st.sampled_from(["#", "##", "###", "####"]), st.text("甲乙丙丁/", min_size=1, max_size=6)
+    ),
+    lines("{0}。").map("{}\n\n".format),
+    lines("| {0} | {1} |\n").map("| 名 | 值 |\n|---|---|\n{}\n".format),
+    lines("def f{1}(x):\n    return '{0}'\n\n").map("```python\n{}```\n\n".format),
+    lines("{0}\n").map("~~~~\n{}~~~~\n".format),
+    lines("x_{1} = {1}\n").map("$$\n{}$$\n\n".format),
+    lines("<tr><td>{0}</td></tr>\n").map("<table>\n<tr><th>名</th></tr>\n{}</table>\n\n".format),
+    lines("{1}. {0}\n").map("准备。做法如下：\n\n{}\n".format),
+    lines("  let a{1} = '{0}';\n").map("- 项目：\n\n  ```js\n{}  ```\n- 乙\n\n".format),
+    lines("> {0}\n").map("> 引用\n>\n> ```\n{}> ```\n\n".format),
+    lines("步骤{1}：{0}。\n\n"),
+    lines("问：{0}？\n\n答：{0}。{0}。\n\n"),
+    lines("问：{0}？\n答：{0}。{0}。\n").map("{}\n".format),
+    st.sampled_from(["<!-- 注 -->\n\n", "---\n\n", "甲是一种书。\n\n例如，乙。\n\n"]),
+    st.builds("{}\n\n".format, st.text("山下有一座", min_size=1, max_size=500)),
+    st.builds(
+        "| a | b |\n|---|---|\n| {} | b |\n| 1 | 2 |\n\n".format, st.text("山下有一座", min_size=1, max_size=300)
+    ),
+)
+
+
+@settings(max_examples=250, deadline=None)
+@given(
+    pieces=st.lists(PIECES, min_size=1, max_size=10),
+    size=st.sampled_from([("chars", 80), ("chars", 120), ("chars", 300), ("tokens", 100), ("tokens", 256)]),
+    newline=st.sampled_from(["\n", "\n", "\r\n"]),
+    metadata=st.sampled_from([{}, {"file_name": "a.md"}]),
+)
+def test_nothing_is_wrong_with_the_chunks_of_any_markdown(pieces, size, newline, metadata) -> None:
+    parser = StructuredMarkdownNodeParser(unit=size[0], chunk_size=size[1], structure="markdown")
+    document = Document(text="".join(pieces).replace("\n", newline), metadata=metadata)
+    assert flaws(parser, document) == []
+
+
+@pytest.mark.parametrize("size", [("chars", 200), ("chars", 400), ("chars", 800), ("tokens", 256)], ids=str)
+@pytest.mark.parametrize("path", [path for path in sample_paths() if path.suffix == ".md"], ids=lambda path: path.name)
+def test_nothing_is_wrong_with_the_chunks_of_the_bundled_documents(path: Path, size) -> None:
+    parser = StructuredMarkdownNodeParser(unit=size[0], chunk_size=size[1])
+    assert flaws(parser, Document(text=path.read_text(encoding="utf-8"), metadata={"file_name": path.name})) == []
+
+
+# ------------------------------------------------------------------------------------------------ what is cut
+
+
+def test_each_piece_of_a_table_shows_its_header_rows() -> None:
+    nodes = parse(f"# 参数\n\n{HEADER}{ROWS}", chunk_size=300)
+    assert len(nodes) > 20
+    assert "".join(node.text for node in nodes) == f"# 参数\n\n{HEADER}{ROWS}"
+    for node in nodes[1:]:
+        assert node.metadata["lead"] == f"\n{HEADER.strip()}"
+        assert all(HEADER.strip() in each for each in shown(node))
+        assert all(line.startswith("| 参数") for line in node.text.splitlines())
+
+
+def test_code_is_cut_between_its_functions_and_each_piece_is_a_whole_fence_to_its_reader() -> None:
+    nodes = parse(f"# 例\n\n```python\n{CODE}```\n\n完。", chunk_size=250)
+    assert len(nodes) > 3
+    for node in nodes:
+        assert [unclosed_fences(each) for each in shown(node)] == [0, 0]
+    for node in nodes[1:-1]:
+        assert node.text.startswith("def f")
+        assert "\n```python\n" in shown(node)[0]
+        assert shown(node)[0].endswith("```")
+        assert "```" not in node.text
+
+
+@pytest.mark.parametrize("opening", ["```", "~~~~", "   ```py title=a.py"])
+def test_a_piece_of_code_is_closed_even_where_no_other_metadata_is_shown(opening: str) -> None:
+    marks = opening.strip().split("py")[0].strip()
+    nodes = parse(f"{opening}\n{CODE}{marks}\n", chunk_size=200)
+    assert len(nodes) > 3
+    assert all([unclosed_fences(each) for each in shown(node)] == [0, 0] for node in nodes)
+
+
+def test_a_fence_that_its_document_leaves_open_is_closed_for_the_reader() -> None:
+    nodes = parse(f"```\n{CODE}", chunk_size=200)
+    assert all([unclosed_fences(each) for each in shown(node)] == [0, 0] for node in nodes)
+
+
+def test_the_template_of_the_document_is_kept_around_the_closing_mark() -> None:
+    document = Document(text=f"```\n{CODE}```\n", metadata={"a": "b"}, text_template="<{metadata_str}>{content}</>")
+    (first, *_) = StructuredMarkdownNodeParser(chunk_size=200)([document])
+    assert first.text_template == "<{metadata_str}>{content}```</>"
+    assert document.text_template == "<{metadata_str}>{content}</>"
+
+
+def test_a_list_is_cut_between_items_and_carries_the_sentence_that_introduces_it() -> None:
+    items = "".join(f"- 第{i}项要带上的东西和用处\n" for i in range(20))
+    first, *others = parse(f"先看天气。出门前要准备的有：\n\n{items}", chunk_size=120)
+    assert first.text.startswith("先看天气。出门前要准备的有：\n\n- 第0项")
+    assert len(others) > 2
+    assert {node.metadata["lead"] for node in others} == {"\n出门前要准备的有："}
+    assert all(line.startswith("- ") for node in others for line in node.text.splitlines())
+    chunks = texts(f"{PROSE * 2}出门前要准备的有：\n\n{items[:60]}", chunk_size=120, chunk_overlap=0)
+    assert chunks[-1].startswith("出门前要准备的有：\n\n- 第0项")
+
+
+def test_an_oversized_block_is_kept_whole_with_one_warning() -> None:
+    text = f"# 参数\n\n{HEADER}{ROWS}\n# 例\n\n```python\n{CODE}```\n\n{PROSE * 5}"
+    with pytest.warns(ChunkingPlusWarning, match="2 tables") as caught:
+        nodes = parse(text, oversized="keep")
+    assert len(caught) == 1
+    assert [node.text for node in nodes if len(node.text) > 120] == [
+        f"# 参数\n\n{HEADER}{ROWS}\n",
+        f"# 例\n\n```python\n{CODE}```\n\n",
+    ]
+
+
+def test_what_a_pattern_protects_is_not_cut_while_it_fits() -> None:
+    clause = "编号甲。编号乙二。编号丙三。编号丁。"
+    documents = [PROSE[:n] + clause + PROSE + clause + PROSE for n in range(0, 48, 5)]
+    cut = [chunks for text in documents for chunks in texts(text, chunk_size=60, chunk_overlap=0)]
+    assert sum(each.count(clause) for each in cut) < 20
+    kept = [parse(text, chunk_size=60, chunk_overlap=0, protected_patterns=["编号甲.*?丁。"]) for text in documents]
+    assert [sum(node.text.count(clause) for node in nodes) for nodes in kept] == [2] * 10
+    assert "paragraph,protected" in {node.metadata["block_kinds"] for node in kept[0]}
+
+
+def test_a_protected_range_that_is_too_large_is_kept_on_demand() -> None:
+    clause = f"【{'甲方应当。' * 30}】"
+    with pytest.warns(ChunkingPlusWarning, match="kept whole"):
+        chunks = texts(PROSE + clause + PROSE, chunk_size=60, oversized="keep", protected_patterns=["【.*?】"])
+    assert sum(clause in each for each in chunks) == 1
+
+
+def test_a_pattern_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"protected_patterns holds '\(', no regular expression"):
+        StructuredMarkdownNodeParser(protected_patterns=["("])
+
+
+# ------------------------------------------------------------------------------------------------ what stays together
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "步骤1：打开电源。\n\n步骤2：按下按钮。\n\n步骤3：等待一分钟。\n\n",
+        "第一步：打开电源。\n\n第二步：按下按钮。\n\n第三步：等待一分钟。\n\n",
+        "1. 打开电源。\n2. 按下按钮。\n3. 等待一分钟。\n\n",
+        "问：怎样重置密码？\n\n答：打开设置，选择“重置”，按提示操作即可。\n\n",
+        "Q: How do I reset it?\n\nA: Open the settings and choose reset.\n\n",
+        "句柄是一种引用。它指向资源。\n\n例如，文件句柄指向打开的文件。\n\n",
+        "句柄是一种引用。它指向资源。\n\n示例：文件句柄。\n\n",
+    ],
+)
+@pytest.mark.parametrize("before", [0, 17, 43, 70, 95])
+def test_what_belongs_together_is_in_one_chunk(unit: str, before: int) -> None:
+    text = f"# 说明\n\n{(PROSE * 3)[:before]}。\n\n{unit}{PROSE}\n"
+    assert any(unit.strip() in each for each in texts(text, chunk_size=130, chunk_overlap=0))
+
+
+@pytest.mark.parametrize("gap", ["\n\n", "\n"])
+def test_the_end_of_an_answer_is_not_in_a_chunk_with_the_next_question(gap: str) -> None:
+    long, short = f"答：{PROSE * 5}", "答：是的。"
+    text = f"# 问答\n\n问：甲在哪里？{gap}{long}{gap}问：乙好吗？{gap}{short}{gap}问：丙呢？{gap}"
+    chunks = texts(text, chunk_overlap=0)
+    assert any(each.startswith("问：乙好吗？") and "答：是的。" in each for each in chunks)
+    text = f"# 问答\n\n问：甲在哪里？{gap}{long}{gap}问：丙呢？{gap}"
+    assert any(each.startswith("问：丙呢？") for each in texts(text, chunk_overlap=0))
+
+
+# ------------------------------------------------------------------------------------------------ sections
+
+
+def test_sections_are_packed_below_their_heading_and_say_what_they_are_in() -> None:
+    text = "# 甲\n\n## 乙/丙\n\n一。\n\n## 丁\n\n二。\n\n# 戊\n\n三。\n"
+    nodes = parse(text, chunk_size=80)
+    assert [node.text for node in nodes] == ["# 甲\n\n## 乙/丙\n\n一。\n\n## 丁\n\n二。\n\n", "# 戊\n\n三。\n"] or len(
+        nodes
+    ) == 1
+    nodes = parse(text, chunk_size=40)
+    assert [json.loads(node.metadata["header_titles"]) for node in nodes] == [["甲", "乙/丙"], ["甲", "丁"], ["戊"]]
+    assert [node.metadata["header_path"] for node in nodes] == ["/甲/乙/丙/", "/甲/丁/", "/戊/"]
+    assert [node.metadata["heading_level"] for node in nodes] == [2, 2, 1]
+    assert [(node.metadata["line_start"], node.metadata["line_end"]) for node in nodes] == [(1, 6), (7, 10), (11, 13)]
+
+
+def test_a_subsection_is_not_in_a_chunk_with_a_section_above_it_even_if_the_document_fits() -> None:
+    assert texts("## 乙\n\n一。\n\n# 甲\n\n二。\n", chunk_size=800) == ["## 乙\n\n一。\n\n", "# 甲\n\n二。\n"]
+
+
+def test_a_document_of_headings_alone_is_packed() -> None:
+    chunks = texts("".join(f"# {i}\n\n" for i in range(200)))
+    assert len(chunks) < 30
+    assert max(map(len, chunks)) <= 120
+
+
+def test_lines_are_counted_as_markdown_counts_them() -> None:
+    text = f"# 甲\r\n\r\n{PROSE}\r\n\r\n# 乙\r{PROSE}\r\n"
+    assert [(node.metadata["line_start"], node.metadata["line_end"]) for node in parse(text, chunk_size=90)] == [
+        (1, 4),
+        (5, 6),
+    ]
+
+
+def test_a_piece_of_a_document_is_below_the_headings_that_its_metadata_names() -> None:
+    document = Document(id_="a", text=f"# 甲\n\n## 乙\n\n{PROSE}\n\n### 丙\n\n{PROSE}\n\n# 丁\n\n{PROSE}\n")
+    sections = StructuredMarkdownNodeParser(chunk_size=300)([document])
+    nodes = StructuredMarkdownNodeParser(chunk_size=100, chunk_overlap=0)(sections)
+    assert list(dict.fromkeys(node.metadata["header_path"] for node in nodes)) == ["/甲/乙/", "/甲/乙/丙/", "/丁/"]
+    theirs = StructuredMarkdownNodeParser(chunk_size=150)(MarkdownNodeParser()([document]))
+    assert list(dict.fromkeys(node.metadata["header_path"] for node in theirs))[-2:] == ["/甲/乙/丙/", "/丁/"]
+
+
+@pytest.mark.parametrize(
+    "secondary",
+    [
+        SemanticNodeParser(embed_model=LetterEmbedding(), unit="chars", max_size=90),
+        HybridNodeParser.from_defaults(LetterEmbedding(), max_chunk_size=90),
+        SlidingWindowNodeParser(chunk_size=60, chunk_overlap=0, unit="chars"),
+    ],
+    ids=["semantic", "hybrid", "sliding"],
+)
+def test_running_text_that_is_too_large_goes_through_the_secondary_parser(secondary) -> None:
+    text = f"# 甲\n\n{PROSE * 6}\n\n{HEADER}{ROWS[:300]}"
+    parser = StructuredMarkdownNodeParser(chunk_size=120, secondary_parser=secondary)
+    assert flaws(parser, Document(text=text)) == []
+    assert [node.text for node in parser([Document(text=text)])] != texts(text)
+
+
+def test_pieces_of_a_paragraph_overlap_by_whole_sentences() -> None:
+    nodes = parse(PROSE * 6, chunk_size=120, chunk_overlap=40)
+    for before, after in pairwise(nodes):
+        shared = before.end_char_idx - after.start_char_idx
+        assert 0 < shared <= 40
+        assert before.text[-shared - 1] in "。！"
+
+
+def test_html_tables_make_a_document_markdown() -> None:
+    rows = "".join(f"<tr><td>{i}</td><td>值</td></tr>\n" for i in range(30))
+    nodes = parse(f"说明。\n\n<table>\n<tr><th>名</th><th>值</th></tr>\n{rows}</table>\n", chunk_size=200)
+    assert all("<th>名</th>" in node.text + node.metadata.get("lead", "") for node in nodes if "<td>" in node.text)
+
+
+# ------------------------------------------------------------------------------------------------ time
+
+HOSTILE = {
+    "table": lambda n: HEADER + "| 甲 | 乙 | 丙 |\n" * (n // 14),
+    "fence": lambda n: "```python\n" + "x = 1\ny = f(x)\n" * (n // 15) + "```\n",
+    "headings": lambda n: "".join(f"# h{i}\n\n" for i in range(n // 9)),
+    "hashes": lambda n: "#" * n,
+    "nested list": lambda n: "".join("  " * (i % 400) + "- 项目\n" for i in range(n // 50)),
+    "one line": lambda n: "字" * n,
+    "HTML table": lambda n: "<table>\n<tr><th>a</th></tr>\n" + "<tr><td>甲</td></tr>\n" * (n // 20) + "</table>\n",
+    "HTML in one line": lambda n: "<table><tr><th>a</th></tr>" + "<tr><td>甲</td></tr>" * (n // 20) + "</table>\n",
+    "list of fences": lambda n: "- 项目：\n\n  ```\n  a\n  b\n  ```\n" * (n // 30),
+    "questions": lambda n: "问：怎样？\n\n答：这样。\n\n" * (n // 14),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_time_grows_with_the_size_of_the_document(name: str) -> None:
+    parser = StructuredMarkdownNodeParser(chunk_size=800)
+
+    def seconds(size: int) -> float:
+        text = HOSTILE[name](size)
+        start = process_time()
+        parser([Document(text=text)])
+        return process_time() - start
+
+    seconds(2_000)
+    small, large = min(seconds(20_000) for _ in range(2)), min(seconds(160_000) for _ in range(2))
+    assert large < 8 * 4 * small + 0.2  # a square would be 64 times
+
+
+def test_no_warning_without_reason() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert parse("") == []
+        assert [type(node) for node in parse("甲。")] == [TextNode]
