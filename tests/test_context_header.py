@@ -464,10 +464,7 @@ def small_to_big(tmp_path: Path, **options: Any) -> Place:
     return place
 
 
-NOT_YET = pytest.mark.xfail(strict=False, reason="parents cut out of their document take nothing over from children")
-
-
-@pytest.mark.parametrize("kind", [pytest.param("slices", marks=NOT_YET), "siblings"])
+@pytest.mark.parametrize("kind", ["slices", "siblings"])
 @pytest.mark.parametrize("shown", [False, True])
 def test_parents_carry_the_header_for_display(kind: str, shown: bool, tmp_path: Path) -> None:
     place = small_to_big(tmp_path, show_to_llm=shown, template="{title}")

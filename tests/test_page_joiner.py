@@ -22,6 +22,7 @@ from llama_index_chunking_plus import (
     PageJoiner,
     SlidingWindowNodeParser,
     SmallToBigNodeParser,
+    SourceSliceLookup,
     sync_documents,
 )
 from llama_index_chunking_plus.core.pages import PageMap
@@ -306,3 +307,23 @@ def test_other_values_under_that_key_are_metadata_like_any(value: object) -> Non
     document = Document(text="今天下雨。", metadata={"page_map": value, "page_start": "x"})
     (node,) = SlidingWindowNodeParser()([document])
     assert node.metadata == document.metadata
+
+
+def test_parents_say_their_own_pages() -> None:
+    pages = [
+        Document(text=f"第{n}页的第一句。第{n}页的第二句。", metadata={"file_name": "a.pdf", "page_label": str(n)})
+        for n in range(1, 7)
+    ]
+    (joined,) = PageJoiner().join(pages)
+    children = SmallToBigNodeParser(parent_size=40, child_size=10, child_overlap=1).get_nodes_from_documents([joined])
+    docstore = SimpleDocumentStore()
+    docstore.add_documents([joined])
+    found = SourceSliceLookup(docstore).find(children).parents.values()
+    assert [(each.metadata["page_start"], each.metadata["page_end"]) for each in found] == [
+        ("1", "2"),
+        ("3", "4"),
+        ("5", "6"),
+    ]
+    for each in found:
+        assert len(each.metadata["page_map"]) < len(joined.metadata["page_map"])
+        assert "page" not in each.get_content(MetadataMode.LLM).replace(each.text, "")

@@ -12,9 +12,11 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from llama_index.core.schema import BaseNode, NodeRelationship, RelatedNodeInfo, TextNode
 
+from llama_index_chunking_plus.core.headers import HEADER_KEY
+from llama_index_chunking_plus.core.pages import PAGE_KEYS
 from llama_index_chunking_plus.core.parents import PARENT_KEYS, ParentRef
 from llama_index_chunking_plus.core.plan import Plan, arun, run
-from llama_index_chunking_plus.core.sections import PARENT_PREFIX, SECTION_KEYS, TAIL_KEY, closing_template
+from llama_index_chunking_plus.core.sections import LEAD_KEY, PARENT_PREFIX, SECTION_KEYS, TAIL_KEY, closing_template
 
 OF_CHILDREN = frozenset([*PARENT_KEYS, *SECTION_KEYS, *(f"{PARENT_PREFIX}{key}" for key in SECTION_KEYS)])
 _TEMPLATES = ("metadata_separator", "metadata_template", "text_template")
@@ -103,7 +105,7 @@ def one_of_each(children: Iterable[Child]) -> dict[ParentRef, Child]:
 
 
 def section_of(children: Sequence[BaseNode]) -> dict[str, Any]:
-    """What all children of a parent say of it as a part of its document: its headings, its lead, its lines.
+    """What all children of a parent say of it as a part of its document: its header, headings, lead and lines.
 
     A child that has headings of its own says so of its parent under keys of their own.
     """
@@ -112,7 +114,7 @@ def section_of(children: Sequence[BaseNode]) -> dict[str, Any]:
 
 
 def _told(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    told = {key: metadata.get(f"{PARENT_PREFIX}{key}", metadata.get(key, "")) for key in SECTION_KEYS}
+    told = {key: metadata.get(f"{PARENT_PREFIX}{key}", metadata.get(key, "")) for key in (HEADER_KEY, *SECTION_KEYS)}
     return {key: value for key, value in told.items() if value != ""}
 
 
@@ -124,12 +126,17 @@ def make_parent(child: Child, text: str, like: BaseNode, metadata: Mapping[str, 
         text: its text.
         like: whose exclusions and templates it takes.
         metadata: its own, which then says nothing of a parent; by default that of ``like``. What it says of its section
-            is hidden where the child hides it.
+            is hidden where the child hides it; with a header, what the child's header hides.
     """
     own = like.metadata if metadata is None else metadata
     looks = {name: getattr(like, name) for name in _TEMPLATES if hasattr(like, name)}
     if "text_template" in looks:
         looks["text_template"] = closing_template(looks["text_template"], text, str(own.get(TAIL_KEY, "")))
+    hidden = {name: _excluded(getattr(like, name), getattr(child.node, name), own) for name in _EXCLUSIONS}
+    if HEADER_KEY in own:
+        own = {HEADER_KEY: own[HEADER_KEY], **own}
+        looks["metadata_template"] = getattr(child.node, "metadata_template", looks.get("metadata_template"))
+        hidden = {name: _beside_header(getattr(child.node, name), own) for name in _EXCLUSIONS}
     source = child.node.source_node
     slim = source and RelatedNodeInfo(node_id=source.node_id, node_type=source.node_type, hash=source.hash)
     return TextNode(
@@ -140,12 +147,17 @@ def make_parent(child: Child, text: str, like: BaseNode, metadata: Mapping[str, 
         metadata=deepcopy(dict(own)),
         relationships={NodeRelationship.SOURCE: slim} if slim else {},
         **looks,
-        **{name: _excluded(getattr(like, name), getattr(child.node, name), own) for name in _EXCLUSIONS},
+        **hidden,
     )
+
+
+def _beside_header(by_child: Sequence[str], own: Mapping[str, Any]) -> list[str]:
+    """What is hidden of a parent with a header: all but header and lead, and those where the child hides them."""
+    return [key for key in own if key not in {HEADER_KEY, LEAD_KEY} or key in by_child]
 
 
 def _excluded(alike: Sequence[str], by_child: Sequence[str], own: Mapping[str, Any]) -> list[str]:
     """What is hidden of the parent: what ``like`` hides, and of what it says of its section what the child hides."""
-    of_section = (key for key in by_child if key in SECTION_KEYS and key in own)
+    of_section = (key for key in by_child if key in {*SECTION_KEYS, *PAGE_KEYS} and key in own)
     kept = (key for key in alike if key in own or key not in OF_CHILDREN)
     return [*dict.fromkeys([*kept, *of_section])]

@@ -6,11 +6,12 @@ import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from llama_index.core.schema import BaseNode, MetadataMode, TextNode
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 
+from llama_index_chunking_plus.core.pages import PageMap, without_pages
 from llama_index_chunking_plus.core.parents import ParentRef
 from llama_index_chunking_plus.core.plan import Call, Plan
 from llama_index_chunking_plus.errors import ChunkingPlusWarning, OptionError, StaleChildError
@@ -152,8 +153,17 @@ def _judge(children: Sequence[Child], documents: Mapping[str, BaseNode]) -> _Ver
         section = section_of([child.node, *(other.node for other in others)])
         text = ref.span.of(texts[child.document_id])
         if ref.parent_id not in verdict.parents:
-            verdict.parents[ref.parent_id] = make_parent(child, text, document, {**document.metadata, **section})
+            metadata = {**_of_slice(document.metadata, text, ref.span.start), **section}
+            verdict.parents[ref.parent_id] = make_parent(child, text, document, metadata)
     return verdict
+
+
+def _of_slice(metadata: Mapping[str, Any], text: str, start: int) -> Mapping[str, Any]:
+    """A document's metadata for a part of it: of its pages, the part's own."""
+    pages = PageMap.from_metadata(metadata)
+    if pages is None:
+        return metadata
+    return {**{key: metadata[key] for key in without_pages(metadata)}, **pages.describe(text, start)}
 
 
 def _still_stands(child: BaseNode, text: str) -> bool:
