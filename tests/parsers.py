@@ -129,6 +129,10 @@ def small_to_big_of_two_parsers(**options: Any) -> SmallToBigNodeParser:
     return small_to_big(**{"parent_parser": hybrid(), "child_parser": sliding_characters(), **options})
 
 
+def small_to_big_of_sections(**options: Any) -> SmallToBigNodeParser:
+    return small_to_big(**{"parent_parser": structured(chunk_size=400), **options})
+
+
 def sentence_window(**options: Any) -> ChineseSentenceWindowNodeParser:
     return ChineseSentenceWindowNodeParser(**{"max_sentence_size": 60, **options})
 
@@ -239,6 +243,13 @@ CASES = [
         unit="chars",
         own_keys=PARENT_KEYS,
         revive=model,
+    ),
+    Case(
+        "small to big of sections",
+        small_to_big_of_sections,
+        80,
+        unit="chars",
+        own_keys=(*STRUCTURE_KEYS, *PARENT_KEYS),
     ),
     Case(
         "structured",

@@ -180,15 +180,21 @@ class SmallToBigNodeParser(NestingNodeParser):
         """The children of each parent of a document, made of its sentences, which may also end where a parent does."""
         edges = (edge for parent in parents if parent.span is not None for edge in parent.span)
         ends = sorted({*units.bounds, *edges})[1:]
-        pieces = units_that_fit(source.text, ends, units.ruler, limit, self._vocabulary)
-        overlap = min(self.child_overlap, limit // 2)
-        for parent in parents:
+        rooms = [self._room_in(parent, limit) for parent in parents]
+        pieces = units_that_fit(source.text, ends, units.ruler, min(rooms, default=limit), self._vocabulary)
+        for parent, room in zip(parents, rooms, strict=True):
+            overlap = min(self.child_overlap, room // 2)
             if parent.span is None:
-                spans = self._units(parent.text, limit).slide(limit, overlap)
+                spans = self._units(parent.text, room).slide(room, overlap)
                 yield [_child(parent, None, span.of(parent.text)) for span in spans]
             else:
-                spans = pieces.inside(parent.span).slide(limit, overlap)
+                spans = pieces.inside(parent.span).slide(room, overlap)
                 yield [_child(parent, span, span.of(source.text)) for span in spans]
+
+    def _room_in(self, parent: Draft, limit: int) -> int:
+        """What the metadata that a parent gives to its children leaves of the limit, at least half of it."""
+        shown = "".join(f"{key}: {value}\n" for key, value in parent.metadata.items())
+        return max(limit // 2, limit - self._sizer.size(shown)) if shown else limit
 
 
 def _child(parent: Draft, span: Span | None, text: str) -> Draft:
