@@ -7,6 +7,7 @@ gets small batches, and nobody can check what it holds. Rows are read by LlamaIn
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +29,8 @@ DEFAULT_BATCH_SIZE = 1_000
 MAX_ASKED = 1_000  # ids or values in one question to a store: far below every limit known, far above one query's need
 _PAGE = 5_000  # rows asked for at once
 _EVERY_ROW = 2**31 - 1
+_IS_BEING_WRITTEN = "Nothing found on disk"  # what a Chroma server says then
+_WAITS_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8)
 _NO_ROW = "chunking-plus/no-such-row"
 _FEW_DOCUMENTS = 16  # up to here one query per document is cheaper than the list of all rows
 
@@ -272,11 +275,26 @@ class _InPlace:
 
     def _olds(self, row_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         columns = ["embeddings", "documents", "metadatas"]
-        found = self._collection.get(ids=list(row_ids), include=columns)
+        found = _with_vectors(self._collection, columns, ids=list(row_ids))
         return {
             row_id: {column: found[column][position] for column in columns}
             for position, row_id in enumerate(found["ids"])
         }
+
+
+def _with_vectors(collection: Any, columns: Sequence[str], **which: Any) -> Mapping[str, Any]:
+    """Rows with their vectors; asked again where a server is just writing the first file of its index for someone else.
+
+    Until the file is there the server answers with an error, "Nothing found on disk" (chromadb 1.5.9).
+    """
+    for wait_seconds in _WAITS_SECONDS:
+        try:
+            return dict(collection.get(include=list(columns), **which))
+        except Exception as error:
+            if _IS_BEING_WRITTEN not in str(error):
+                raise
+        time.sleep(wait_seconds)
+    return dict(collection.get(include=list(columns), **which))
 
 
 def _same_vector_and_text(row: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
@@ -298,7 +316,7 @@ def _chroma_settle(store: Any) -> None:
 
 
 def _chroma_dimension(store: Any) -> int | None:
-    embeddings = store.client.get(limit=1, include=["embeddings"])["embeddings"]
+    embeddings = _with_vectors(store.client, ["embeddings"], limit=1)["embeddings"]
     return len(embeddings[0]) if len(embeddings) else None
 
 
