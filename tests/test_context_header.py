@@ -42,6 +42,7 @@ from llama_index_chunking_plus import (
     SmallToBigNodeParser,
     SourceSliceLookup,
     StructuredMarkdownNodeParser,
+    chinese_sentence_tokenizer,
     load_docstore,
     sync_documents,
 )
@@ -236,7 +237,7 @@ def test_sections_come_from_the_parsers_of_both_packages() -> None:
 
 @pytest.mark.parametrize(
     "parser",
-    [SentenceSplitter(chunk_size=300, chunk_overlap=0), SentenceWindowNodeParser()],
+    [SentenceSplitter(chunk_size=300, chunking_tokenizer_fn=chinese_sentence_tokenizer), SentenceWindowNodeParser()],
     ids=["splitter", "window"],
 )
 def test_other_parsers_of_llamaindex_work_as_well(parser: NodeParser) -> None:
@@ -487,3 +488,11 @@ def test_windows_carry_the_header_for_display(store: str, shown: bool) -> None:
     assert passage.node.metadata["context_header"] == HEADER
     assert passage.node.text == document().text[passage.node.start_char_idx : passage.node.end_char_idx]
     assert passage.node.get_content(LLM) == (f"{HEADER}\n\n{passage.node.text}".strip() if shown else passage.node.text)
+
+
+def test_a_fence_that_a_piece_leaves_open_is_closed_with_a_header_too() -> None:
+    code = "".join(f"def f{i}():\n    return {i}\n\n" for i in range(30))
+    nodes = StructuredMarkdownNodeParser(chunk_size=200)([Document(text=f"# 例\n\n```python\n{code}```\n")])
+    for node in ContextHeaderTransform()(nodes):
+        for mode in (MetadataMode.LLM, MetadataMode.EMBED):
+            assert node.get_content(mode).count("```") == 2

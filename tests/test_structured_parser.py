@@ -332,3 +332,38 @@ def test_no_warning_without_reason() -> None:
         warnings.simplefilter("error")
         assert parse("") == []
         assert [type(node) for node in parse("甲。")] == [TextNode]
+
+
+def test_front_matter_stays_with_what_follows_it() -> None:
+    text = "---\ntitle: T\n---\n\n# T\n\n## a\n\n正文。\n"
+    assert [node.text for node in StructuredMarkdownNodeParser(chunk_size=800)([Document(text=text)])] == [text]
+
+
+def test_a_table_as_word_processors_write_it_shows_its_first_row() -> None:
+    rows = "".join(f"<tr><td>T{i}</td><td>v{i}</td></tr>" for i in range(60))
+    text = f"# A\n\n<table><tr><td>型号</td><td>值</td></tr>{rows}</table>\n"
+    first, *others = StructuredMarkdownNodeParser(chunk_size=300)([Document(text=text)])
+    assert "型号" in first.text
+    assert all("型号" in node.metadata["lead"] for node in others)
+
+
+def test_a_sentence_that_fits_below_its_heading_is_not_cut() -> None:
+    sentences = [
+        "员工因病不能上班的，应在当天上班后 1 小时内告知直接主管。",
+        "病假一天的，可以凭挂号记录或购药凭证申请；两天以上的，须提供二级以上医院出具的病假单。",
+        "病假单应在返岗后 3 个工作日内上传，逾期未交的，按事假处理。",
+    ]
+    text = f"### 2.1 手续\n\n{''.join(sentences)}\n"
+    nodes = StructuredMarkdownNodeParser(chunk_size=90, chunk_overlap=0)([Document(text=text)])
+    assert all(sum(sentence in node.text for node in nodes) == 1 for sentence in sentences)
+
+
+@pytest.mark.parametrize("patterns", ["GW-[0-9]+", [""], ["[", "a"]])
+def test_patterns_are_a_list_of_patterns(patterns) -> None:
+    with pytest.raises(ValueError, match=r"pass a list|no regular expression"):
+        StructuredMarkdownNodeParser(protected_patterns=patterns)
+
+
+def test_a_heading_a_page_long_is_not_said_whole_by_every_chunk() -> None:
+    nodes = StructuredMarkdownNodeParser(chunk_size=800)([Document(text=f"# {'长' * 5000}\n\n正文。\n")])
+    assert {len(json.loads(node.metadata["header_titles"])[0]) for node in nodes} == {300}

@@ -362,6 +362,9 @@ class _Row:
     cells: set[str] = field(default_factory=set)
 
 
+_MANY_ROWS = 4  # of which the first is taken for a header though no row says so
+
+
 @dataclass
 class _HtmlTable:
     """A table that stands in no other one."""
@@ -371,10 +374,12 @@ class _HtmlTable:
     rows: list[_Row] = field(default_factory=list)
 
     def header(self) -> int:
-        """How many rows at the top are its header: those of <thead>, else those of <th> alone."""
+        """How many rows at the top are its header: those of <thead>, else those of <th> alone; of many, the first."""
         is_header = [row.in_head for row in self.rows]
         if not any(is_header):
             is_header = [row.cells == {"th"} for row in self.rows]
+        if len(self.rows) >= _MANY_ROWS and not any("th" in row.cells or row.in_head for row in self.rows):
+            return 1  # as word processors write tables
         count = [*is_header, False].index(False)
         return count if count < len(self.rows) else min(count, 1)
 

@@ -24,8 +24,9 @@ from llama_index_chunking_plus.core.sizing import Marks, Ruler
 from llama_index_chunking_plus.core.spans import Span, spans_between
 
 PATH_KEY, LEAD_KEY, TAIL_KEY = "header_path", "lead", "tail"
+GOES_ON_KEY = "goes_on"  # what a chunk ends inside of, where that must be closed for the reader
 SECTION_KEYS = (
-    *(PATH_KEY, "header_titles", "heading_level", LEAD_KEY, "goes_on", TAIL_KEY),
+    *(PATH_KEY, "header_titles", "heading_level", GOES_ON_KEY, LEAD_KEY, TAIL_KEY),
     *("block_kinds", "line_start", "line_end"),
 )  # what the metadata of a chunk says of it
 PARENT_PREFIX = "parent_"  # of what the metadata of a part says of the whole, where its own differs
@@ -328,9 +329,15 @@ class Layout:
         around = max(self._size_ahead(leaf.start), self._size_ahead(leaf.end - 1)) + self._size_behind(leaf.end - 1)
         room = max(self.limits.size - around, self.limits.size // 2)
         first, head = self._head(leaf, room // 2)
-        units = self.units(leaf.of(self.text), _Part(self.ruler, leaf), room // 2 if head > first else room)
-        starts = {leaf.start + at for at in units.bounds} | {first}
+        starts = {first, *self._starts_of_units(leaf, room)}
+        sentence = Span(head, min((at for at in starts if at > head), default=leaf.end))
+        if head > first and not self._measure.fits(first, sentence.end, room):
+            starts.update(self._starts_of_units(sentence, room // 2))
         return [at for at in starts if leaf.start < at < leaf.end and not first < at <= head]
+
+    def _starts_of_units(self, span: Span, limit: int) -> list[int]:
+        units = self.units(span.of(self.text), _Part(self.ruler, span), limit)
+        return [span.start + at for at in units.bounds]
 
     def _head(self, leaf: Span, limit: int) -> tuple[int, int]:
         """The headings and header rows of a range that must stay with what follows, as far as they fit."""
@@ -566,7 +573,7 @@ class Layout:
             is_apart = start == block.span.start or self._measure.fits(start, block.span.end, self._room_below(i))
             is_glued = is_open or block.span.start > self._last_content or start == self.blocks[i - 1].span.start
             anchors.append(start if not i or (is_apart and not is_glued) else anchors[-1])
-            is_open = block.kind in _NO_CONTENT
+            is_open = block.kind in _BESIDE
         return anchors
 
     @cached_property

@@ -2,7 +2,8 @@
 
 The order is that of PEP 440, with the pre-releases of SemVer 2.0.0, calendar versions and Chinese ways to write them:
 1.9-beta2 < 1.9-rc1 < 1.9 < 1.9.post1 < 1.10, 第三版 < 第十版, 2024年3月 < 2024-04, 2.0（征求意见稿） < 2.0. Where PEP
-440 and SemVer disagree, PEP 440 holds: 1.0-1 comes after 1.0, and so does 1.0+build. What cannot be read comes first.
+440 and SemVer disagree, PEP 440 holds: 1.0-1 comes after 1.0, and so does 1.0+build. A stage without a number (送审稿 <
+报批稿 < 试行 < 正式) comes before all numbers, and what cannot be read comes first.
 
 Sources:
     PEP 440, https://peps.python.org/pep-0440/ · Semantic Versioning 2.0.0, https://semver.org
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any, Literal, get_args
 
+from llama_index_chunking_plus.core.headers import version_in
 from llama_index_chunking_plus.core.numbered import HAN_NUMERAL, ordinal
 from llama_index_chunking_plus.errors import OptionError
 
@@ -40,7 +42,7 @@ class Version:
     @property
     def is_readable(self) -> bool:
         """Whether it was understood; if not, it is ordered by the numbers and letters in it, below all that were."""
-        return bool(self.key[0])
+        return bool(self.key[0] or self.key[1])
 
 
 def read_version(value: object) -> Version:
@@ -55,7 +57,7 @@ def read_version(value: object) -> Version:
     """
     text = str(value).strip()
     tidy = _tidied(text)
-    return Version(_date_key(tidy) or _version_key(tidy) or _natural_key(text), text)
+    return Version(_date_key(tidy) or _version_key(tidy) or _stage_key(tidy) or _natural_key(text), text)
 
 
 def read_date(value: object) -> Version:
@@ -179,6 +181,7 @@ _VERSION = re.compile(
     (?:\+(?P<local>[a-z0-9]+(?:[-_.][a-z0-9]+)*))?""",
     re.VERBOSE,
 )
+_LETTER = re.compile(r"[a-z](?![a-z])")  # alone it may stand for anything
 _SEMVER = re.compile(
     r"(?P<release>[0-9]+(?:\.[0-9]+)*)-(?P<phase>[0-9a-z-]+(?:\.[0-9a-z-]+)*)(?:\+(?P<local>[0-9a-z.-]+))?"
 )
@@ -192,6 +195,12 @@ def _version_key(text: str) -> tuple[Any, ...] | None:
     if found:
         return (1, 0, _release(found), (0, _identifiers(found["phase"].split("."))), _NO_POST, _NO_DEV, _local(found))
     return None
+
+
+def _stage_key(text: str) -> tuple[Any, ...] | None:
+    """A stage without a number: in the order of stages, below all versions that have one."""
+    key = None if _LETTER.match(text) else _version_key(f"0 {text}")
+    return (0, key) if key else None
 
 
 def _release(found: re.Match[str]) -> tuple[int, ...]:
@@ -230,10 +239,34 @@ def _natural_key(text: str) -> tuple[Any, ...]:
     parts = re.split(r"([0-9]+)", unicodedata.normalize("NFKC", text).casefold())
     numbers = [number.lstrip("0") for number in parts[1::2]]
     keys = [(len(number), number) for number in numbers]
-    return (0, parts[0], *(item for pair in zip(keys, parts[2::2], strict=True) for item in pair))
+    return (0, (), parts[0], *(item for pair in zip(keys, parts[2::2], strict=True) for item in pair))
 
 
 # ------------------------------------------------------------------------------------------------ documents
+
+_TITLE = "title"
+_EDGE = " \t\u3000_-–—·.,，、:：;；"
+_EMPTY_BRACKETS = re.compile(r"[(（\[【〔《]\s*[)）\]】〕》]")
+_EDITION_WORD = re.compile(r"\s*(?:正式版|版本?|本)(?![\u3400-\u9fff])")
+
+
+def without_version(title: str, version: str) -> str:
+    """The title without this version; the title itself if it says another one, none, several, or nothing else.
+
+    Example:
+        >>> [without_version(title, "2.0") for title in ("制度_v2", "手册（V2.0版）", "第二版 手册", "手册 v3", "v2")]
+        ['制度', '手册', '手册', '手册 v3', 'v2']
+    """
+    said = version_in(title) if len(title) <= _MOST_CHARS else ""
+    if not said or read_version(said) != read_version(version):
+        return title
+    end = next(end for end in range(1, len(title) + 1) if version_in(title[:end]) == said)
+    start = next(start for start in range(end - 1, -1, -1) if version_in(title[start:end]) == said)
+    if word := _EDITION_WORD.match(title, end):
+        end = word.end()
+    before, after = title[:start].rstrip(_EDGE), title[end:].lstrip(_EDGE)
+    space = " " if before and after and title[:start] != before else ""
+    return _EMPTY_BRACKETS.sub("", f"{before}{space}{after}").strip(_EDGE) or title
 
 
 @dataclass(frozen=True)
@@ -256,7 +289,8 @@ class EditionRule:
     """Reads editions off metadata and says which of them are current.
 
     Args:
-        document_key: metadata keys that name the document, the first that has a value.
+        document_key: metadata keys that name the document, the first that has a value; of a ``title`` without the
+            version, if it says the one that the document has.
         version_key: metadata keys of the version.
         date_key: metadata keys of the date.
         file_pattern: a regular expression, searched in the name of the file; its groups ``document`` and ``version``
@@ -265,7 +299,8 @@ class EditionRule:
         pinned: this version or date instead of the newest.
 
     Raises:
-        OptionError: a list of keys is empty or holds an empty one; the pattern is none, or has no group ``document``.
+        OptionError: a list of keys is empty or holds an empty one; the pattern is none, or has no group ``document``;
+            what is pinned is no version.
 
     Example:
         >>> rule = EditionRule()
@@ -289,6 +324,15 @@ class EditionRule:
         if self.order_by not in get_args(OrderBy):
             raise OptionError(f"order_by={self.order_by!r} is none of {', '.join(get_args(OrderBy))}")
         self._check_pattern()
+        self._check_pinned()
+
+    def _check_pinned(self) -> None:
+        pinned: object = self.pinned
+        if pinned is not None and not (isinstance(pinned, str) and read_version(pinned).is_readable):
+            raise OptionError(
+                f'version={pinned!r} is no version; write one as text, such as "2.1", "第3版" or "2024-03", '
+                "or leave it out for the newest"
+            )
 
     def _check_pattern(self) -> None:
         try:
@@ -301,8 +345,8 @@ class EditionRule:
     def edition(self, metadata: Mapping[str, Any], own_id: str) -> Edition:
         """The edition that has this metadata; ``own_id`` tells apart what has no name."""
         named = self._groups(metadata)
-        name = named.get("document") or _first(metadata, self.document_key)
         version = named.get("version") or _first(metadata, self.version_key)
+        name = named.get("document") or self._name(metadata, version)
         date = _first(metadata, self.date_key)
         return Edition(
             document=("id", own_id) if name is None else ("name", name),
@@ -341,6 +385,11 @@ class EditionRule:
             ranks.setdefault(edition.document, {})[rank] = None
         compared = [rank for its in ranks.values() if len(its) > 1 or self.pinned is not None for rank in its]
         return [*dict.fromkeys(rank.text for rank in compared if rank is not None and not rank.is_readable)]
+
+    def _name(self, metadata: Mapping[str, Any], version: str | None) -> str | None:
+        key = next((key for key in self.document_key if _first(metadata, (key,))), "")
+        name = _first(metadata, (key,))
+        return without_version(name, version) if key == _TITLE and name and version else name
 
     def _groups(self, metadata: Mapping[str, Any]) -> dict[str, str | None]:
         path = _first(metadata, ("file_name", "file_path"))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Literal
 
-from llama_index.core.bridge.pydantic import BaseModel, Field, field_serializer, field_validator
+from llama_index.core.bridge.pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator
 from llama_index.core.schema import BaseNode, MetadataMode, TransformComponent
 
 from llama_index_chunking_plus.core.headers import (
@@ -24,7 +24,7 @@ from llama_index_chunking_plus.core.headers import (
     section_titles,
     version_label,
 )
-from llama_index_chunking_plus.core.sections import LEAD_KEY
+from llama_index_chunking_plus.core.sections import GOES_ON_KEY, LEAD_KEY
 from llama_index_chunking_plus.errors import OptionError
 from llama_index_chunking_plus.node_parser.tokenizers import (
     Tokenizer,
@@ -43,7 +43,8 @@ class ContextHeaderTransform(TransformComponent):
     It stands behind a node parser, any of them, and ahead of the embedding model. The line is the first key of the
     metadata, ``context_header``. Embedding model, BM25 and rerankers are shown it, a blank line, and the text;
     ``node.text`` stays as it is, and a language model is shown that. All other metadata is hidden from both, but for
-    ``lead``, which says what a part of a table or list belongs to. Through a vector store it stays that way.
+    ``lead`` and ``goes_on``, which say what a part of a table, list or code sample belongs to. Through a vector store
+    it stays that way.
 
     What metadata does not say is left out, with its brackets, separator or label. Only chunks whose metadata says
     nothing at all have no header. Applied again, with other options too, it writes the header anew. Nodes are copies;
@@ -77,6 +78,8 @@ class ContextHeaderTransform(TransformComponent):
         >>> node.get_content(MetadataMode.LLM)
         '病假工资照发。'
     """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     template: str = Field(default=HEADER_TEMPLATE, frozen=True, description="What stands where in the header.")
     keys: dict[str, tuple[str, ...]] = Field(
@@ -157,7 +160,7 @@ class ContextHeaderTransform(TransformComponent):
 
     def _with_header(self, node: BaseNode, header: str) -> BaseNode:
         kept = {key: _own(value) for key, value in node.metadata.items() if key != HEADER_KEY}
-        hidden = [key for key in kept if key != LEAD_KEY]
+        hidden = [key for key in kept if key not in {LEAD_KEY, GOES_ON_KEY}]
         made = node.model_copy(
             update={
                 "metadata": {HEADER_KEY: header, **kept} if header else kept,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from llama_index.core.bridge.pydantic import Field
+from llama_index.core.bridge.pydantic import ConfigDict, Field
 from llama_index.core.schema import BaseNode, MetadataMode, TransformComponent
 
 from llama_index_chunking_plus.core.blocks import Block, BlockKind
@@ -75,6 +75,8 @@ class DocumentMetadataTransform(TransformComponent):
         >>> DocumentMetadataTransform()([document])[0].metadata
         {'file_name': '手册_v2.1_2025-03-01.md', 'title': '员工手册', 'version': 'v2.1', 'updated_at': '2025-03-01'}
     """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     use_file_time: bool = Field(default=False, frozen=True, description="Whether the time of the file is asked last.")
 

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from threading import Lock
 from typing import Any, Literal
 
-from llama_index.core.bridge.pydantic import ConfigDict, Field, field_validator, model_validator
+from llama_index.core.bridge.pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from llama_index.core.schema import BaseNode, MetadataMode, TransformComponent
 from typing_extensions import Self
 
@@ -28,6 +28,10 @@ from llama_index_chunking_plus.core.words import Vocabulary
 from llama_index_chunking_plus.errors import MissingExtraError, OptionError
 
 _LOADING = Lock()
+_TAGS = frozenset(
+    "a ad ag an b bg c d df dg e eng f g h i in j jn k l ln m mg mq n ng nr nrfg nrt ns nt nz o p q qe qg r rg rr rz "
+    "s t tg u ud ug uj ul uv uz v vd vg vi vn vq x y yg z zg".split()
+)  # of jieba's dictionary, and of its model for words that are not in it
 
 
 class JiebaKeywordTransform(TransformComponent):
@@ -54,7 +58,8 @@ class JiebaKeywordTransform(TransformComponent):
         show_to_llm: whether the language model is shown them.
 
     Raises:
-        ValueError: key or separator is empty, top_k below 1, or the dictionary is no file.
+        ValueError: key or separator is empty, top_k below 1, the dictionary is no file, a list is a plain text, or jieba
+            has no such tag.
         MissingExtraError: tokenizer="rjieba", and it is not installed.
 
     Example:
@@ -83,6 +88,24 @@ class JiebaKeywordTransform(TransformComponent):
     def _check_filled(cls, value: str) -> str:
         if not value:
             raise OptionError("key and separator must not be empty; leave them out for their defaults")
+        return value
+
+    @field_validator("stop_words", "allowed_pos", mode="before")
+    @classmethod
+    def _check_list(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, str):
+            raise OptionError(f"{info.field_name}={value!r} is a plain text; pass a list: [{value!r}]")
+        return value
+
+    @field_validator("allowed_pos")
+    @classmethod
+    def _check_tags(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        unknown = [tag for tag in value if tag not in _TAGS]
+        if unknown:
+            raise OptionError(
+                f"allowed_pos has {', '.join(map(repr, unknown))}, which jieba does not know; "
+                "its tags are n, nr, ns, nz, v, vn, a, d, eng and others"
+            )
         return value
 
     @model_validator(mode="after")

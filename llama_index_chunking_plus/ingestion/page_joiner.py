@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from llama_index.core.bridge.pydantic import Field, field_validator
+from llama_index.core.bridge.pydantic import ConfigDict, Field, field_validator
 from llama_index.core.schema import BaseNode, Document, MetadataMode, TransformComponent
 
 from llama_index_chunking_plus.core.pages import MAP_KEY, PageMap
@@ -59,7 +59,7 @@ class PageJoiner(TransformComponent):
             the order of its pages; else the order of arrival is.
 
     Raises:
-        ValueError: key or page_key is empty.
+        ValueError: key or page_key is empty or no text; what is to be joined is no document.
 
     Example:
         >>> from llama_index.core import Document
@@ -72,6 +72,8 @@ class PageJoiner(TransformComponent):
         ('日记.pdf', '今天下雨，我们不去公园了。', {'file_name': '日记.pdf', 'page_map': '1:0,2:7'})
     """
 
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
     key: tuple[str, ...] = Field(
         default=("file_path", "file_name"), frozen=True, description="Metadata that names the file, the first found."
     )
@@ -81,6 +83,8 @@ class PageJoiner(TransformComponent):
     @classmethod
     def _check_key(cls, value: Any) -> Any:
         keys = (value,) if isinstance(value, str) else value
+        if not isinstance(keys, list | tuple) or not all(isinstance(each, str) for each in keys):
+            raise OptionError(f"key={value!r} is no name; give the metadata that names the file, or a list of such")
         if not keys or not all(keys):
             raise OptionError(f"key={value!r} is empty or holds an empty name; give the metadata that names the file")
         return keys
@@ -102,6 +106,7 @@ class PageJoiner(TransformComponent):
         places: list[BaseNode | str] = []
         files: dict[str, list[BaseNode]] = {}
         for node in nodes:
+            _check_node(node)
             name = self._file_of(node)
             if name is None:
                 places.append(node)
@@ -155,6 +160,11 @@ class PageJoiner(TransformComponent):
             for key, value in first.items()
             if key not in own and all(key in other and other[key] == value for other in others)
         }
+
+
+def _check_node(node: object) -> None:
+    if not isinstance(node, BaseNode):
+        raise OptionError(f"{node!r} is no document; give Documents, as a reader makes them: Document(text=...)")
 
 
 def _merged(*lists: Iterable[str]) -> list[str]:

@@ -22,6 +22,7 @@ from llama_index_chunking_plus.core.numbered import numbered_blocks, paragraph_b
 from llama_index_chunking_plus.core.packing import units_that_fit
 from llama_index_chunking_plus.core.plan import Plan
 from llama_index_chunking_plus.core.sections import (
+    GOES_ON_KEY,
     LEAD_KEY,
     PATH_KEY,
     TAIL_KEY,
@@ -37,9 +38,9 @@ from llama_index_chunking_plus.node_parser.nested import NestedSpanParser, Nesti
 from llama_index_chunking_plus.node_parser.sized import MIN_CHUNK_SIZE
 
 TITLES_KEY = "header_titles"
-GOES_ON_KEY = "goes_on"  # what a chunk ends inside of, where that must be closed for the reader
 
 _OVERLAP_PER_CENT = 15
+_LONGEST_TITLE = 300  # characters of a heading that metadata says
 _NEWLINE = re.compile(r"\r\n?|\n")
 _LOOKS = ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys", "metadata_separator", "metadata_template")
 _READERS = {"markdown": markdown_blocks, "numbered": numbered_blocks, "none": paragraph_blocks}
@@ -106,6 +107,15 @@ class StructuredMarkdownNodeParser(NestingNodeParser):
     def class_name(cls) -> str:
         """The name under which the parser is serialised."""
         return "ChunkingPlusStructuredMarkdownNodeParser"
+
+    @field_validator("protected_patterns", mode="before")
+    @classmethod
+    def _demand_list(cls, patterns: Any) -> Any:
+        if isinstance(patterns, str) or (isinstance(patterns, (list, tuple)) and not all(patterns)):
+            raise ValueError(
+                f"protected_patterns={patterns!r} is one string, or holds an empty one; pass a list of patterns"
+            )
+        return patterns
 
     @field_validator("protected_patterns")
     @classmethod
@@ -228,10 +238,10 @@ class _Writer:
         """The chunk with its metadata; one that ends inside of a fence has a template that closes it."""
         text, titles = chunk.span.of(self._source.text), _titles(self._above, chunk.path)
         shown = {PATH_KEY: _header_path(titles, self._separator)} if titles else {}
-        if chunk.lead:
-            shown[LEAD_KEY] = _shown_lead("".join(span.of(self._source.text) for span in chunk.lead))
         if chunk.tail:
             shown[GOES_ON_KEY] = BlockKind.CODE.value
+        if chunk.lead:
+            shown[LEAD_KEY] = _shown_lead("".join(span.of(self._source.text) for span in chunk.lead))
         hidden: dict[str, Any] = {
             TITLES_KEY: json.dumps(titles, ensure_ascii=False),
             "heading_level": chunk.path[-1].level if chunk.path else 0,
@@ -260,9 +270,14 @@ class _Writer:
 
 def _titles(above: Sequence[str], path: Sequence[Block]) -> list[str]:
     """The titles of a path, below those above the whole input; those that are in both count once."""
-    own = [block.title for block in path]
+    own = [_short(block.title) for block in path]
     shared = next((n for n in range(min(len(own), len(above)), 0, -1) if list(above[-n:]) == own[:n]), 0)
     return [*above, *own[shared:]]
+
+
+def _short(title: str) -> str:
+    """The title; of one that is a page long, its beginning: every chunk below it says it."""
+    return title if len(title) <= _LONGEST_TITLE else title[: _LONGEST_TITLE - 1] + "…"
 
 
 def _header_path(titles: Sequence[str], separator: str) -> str:

@@ -9,13 +9,14 @@ from typing import Any
 
 from llama_index.core.bridge.pydantic import ConfigDict, Field, field_validator, model_validator
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
+from llama_index.core.schema import BaseNode, Document, NodeWithScore, QueryBundle
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 from typing_extensions import Self
 
-from llama_index_chunking_plus.core.versions import Edition, EditionRule, OrderBy, Version
+from llama_index_chunking_plus.core.versions import Edition, EditionRule, OrderBy, Version, read_version
 from llama_index_chunking_plus.errors import ChunkingPlusWarning
+from llama_index_chunking_plus.ingestion.document_metadata import DocumentMetadataTransform
 from llama_index_chunking_plus.postprocessor.passages import with_hidden
 
 logger = logging.getLogger(__name__)
@@ -24,14 +25,15 @@ HIDDEN_KEY = "hidden_versions"  # metadata of a returned node: the versions of i
 
 _DOCUMENT_KEYS, _DATE_KEYS = ("document", "title"), ("date", "updated_at")
 _UNVERSIONED = Version((-1,))
+_SHOWN = 5
 _NO_DOCUMENT = "chunking-plus/no-such-document"  # no store takes an empty list
 
 
 class LatestVersionPostprocessor(BaseNodePostprocessor):
     """Keeps of each document the hits of its newest version, or of a pinned one; the order stays.
 
-    Versions of one document have the same name in their metadata; what has no name is a document of its own. Hits
-    without a version stay, unless another hit of their document has one. Versions are compared as PEP 440 and SemVer
+    Versions of one document have the same name in their metadata, or titles that differ only in their own version:
+    制度_v1, 制度_v2. What has no name is a document of its own. Hits without a version stay, unless another hit of their document has one. Versions are compared as PEP 440 and SemVer
     do, dates and Chinese editions (第3版, 2024年3月, 试行) as one reads them; equal ones may be written differently:
     "v2.0" is "2.0.0". What cannot be read is older than all that can, and named in one warning.
 
@@ -49,7 +51,8 @@ class LatestVersionPostprocessor(BaseNodePostprocessor):
             the file name (``file_name``, else ``file_path``); where it is found, it counts more than the metadata.
 
     Raises:
-        ValueError: there are no keys, or an empty one; the pattern is no regular expression, or names no ``document``.
+        ValueError: there are no keys, or an empty one; the pattern is no regular expression, or names no ``document``;
+            ``version`` is no version.
 
     Example:
         >>> from llama_index.core.schema import TextNode
@@ -135,6 +138,8 @@ def latest_version_filters(
     in one flat condition that Chroma, Qdrant, LlamaIndex's own store and others take. So make new filters after each
     change of the corpus. Chroma takes about 32,000 ids in a question.
 
+    What the metadata of a document lacks is read off its text and file name, as `DocumentMetadataTransform` does.
+
     Args:
         documents: the corpus: documents, or nodes, or a docstore that holds them (`load_docstore`).
         filters: conditions of your own that are to hold as well. Those joined by "or" or "not" are nested, which
@@ -151,6 +156,9 @@ def latest_version_filters(
 
     Raises:
         ValueError: as for `LatestVersionPostprocessor`.
+
+    Warns:
+        ChunkingPlusWarning: no document has a version or a date; none has the one that is pinned; some cannot be read.
 
     Example:
         >>> from llama_index.core import Document
@@ -180,13 +188,49 @@ def latest_version_filters(
 def _current_documents(rule: EditionRule, documents: Iterable[BaseNode] | BaseDocumentStore) -> dict[str, bool]:
     """By id of each document whether any of it is current."""
     nodes = list(documents.docs.values() if isinstance(documents, BaseDocumentStore) else documents)
-    editions = [_edition(rule, node) for node in nodes]
+    editions = _editions(rule, nodes)
     _warn_about(rule.unreadable(editions), stacklevel=4)
+    _warn_of_nothing(rule, rule.ranks(editions))
     is_current: dict[str, bool] = {}
     for node, current in zip(nodes, rule.current(editions), strict=True):
         owner = _document_id(node)
         is_current[owner] = is_current.get(owner, False) or current
     return is_current
+
+
+def _editions(rule: EditionRule, nodes: Sequence[BaseNode]) -> list[Edition]:
+    """The editions; of documents whose metadata does not say enough, as they themselves say."""
+    editions = [_edition(rule, node) for node in nodes]
+    silent = [
+        place
+        for place, (node, edition) in enumerate(zip(nodes, editions, strict=True))
+        if isinstance(node, Document) and not _is_known(rule, edition, _document_id(node))
+    ]
+    read = DocumentMetadataTransform()([nodes[place] for place in silent])
+    for place, document in zip(silent, read, strict=True):
+        editions[place] = _edition(rule, document)
+    return editions
+
+
+def _is_known(rule: EditionRule, edition: Edition, own_id: str) -> bool:
+    decisive = edition.date if rule.order_by == "date" else edition.version
+    return decisive is not None and edition.document != rule.edition({}, own_id).document
+
+
+def _warn_of_nothing(rule: EditionRule, ranks: Sequence[Version | None]) -> None:
+    """A warning if nothing could be compared, or nothing is what was pinned."""
+    known = {rank: rank.text for rank in sorted(rank for rank in ranks if rank is not None)}
+    message = ""
+    if ranks and not known:
+        message = (
+            f"None of {len(ranks)} documents has a version or date to go by, so all of them are found. Write it into "
+            "their metadata, or say where it stands: version_key=, date_key=, file_pattern=."
+        )
+    elif known and rule.pinned is not None and read_version(rule.pinned) not in known:
+        newest = ", ".join([*reversed(known.values())][:_SHOWN])
+        message = f"No document has the version {rule.pinned!r}; the newest versions are {newest}. Pin one of these."
+    if message:
+        warnings.warn(message, ChunkingPlusWarning, stacklevel=4)
 
 
 def _keys(value: str | Sequence[str]) -> tuple[str, ...]:
@@ -232,7 +276,7 @@ def _told(scored: NodeWithScore, hidden: Sequence[str]) -> NodeWithScore:
 
 def _warn_about(unreadable: Sequence[str], stacklevel: int = 3) -> None:
     if unreadable:
-        shown = ", ".join(map(repr, unreadable[:5])) + (", ..." if len(unreadable) > 5 else "")  # noqa: PLR2004
+        shown = ", ".join(map(repr, unreadable[:_SHOWN])) + (", ..." if len(unreadable) > _SHOWN else "")
         warnings.warn(
             f"{len(unreadable)} versions cannot be read and count as older than all that can: {shown}. Write them as "
             "numbers (2.1, 2.1-rc1, 第3版) or dates (2024-03-15), or name other metadata: version_key=, date_key=.",

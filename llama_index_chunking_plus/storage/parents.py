@@ -16,7 +16,14 @@ from llama_index_chunking_plus.core.headers import HEADER_KEY
 from llama_index_chunking_plus.core.pages import PAGE_KEYS
 from llama_index_chunking_plus.core.parents import PARENT_KEYS, ParentRef
 from llama_index_chunking_plus.core.plan import Plan, arun, run
-from llama_index_chunking_plus.core.sections import LEAD_KEY, PARENT_PREFIX, SECTION_KEYS, TAIL_KEY, closing_template
+from llama_index_chunking_plus.core.sections import (
+    GOES_ON_KEY,
+    LEAD_KEY,
+    PARENT_PREFIX,
+    SECTION_KEYS,
+    TAIL_KEY,
+    closing_template,
+)
 
 OF_CHILDREN = frozenset([*PARENT_KEYS, *SECTION_KEYS, *(f"{PARENT_PREFIX}{key}" for key in SECTION_KEYS)])
 _TEMPLATES = ("metadata_separator", "metadata_template", "text_template")
@@ -152,8 +159,8 @@ def make_parent(child: Child, text: str, like: BaseNode, metadata: Mapping[str, 
 
 
 def _beside_header(by_child: Sequence[str], own: Mapping[str, Any]) -> list[str]:
-    """What is hidden of a parent with a header: all but header and lead, and those where the child hides them."""
-    return [key for key in own if key not in {HEADER_KEY, LEAD_KEY} or key in by_child]
+    """What is hidden of a parent with a header: all but header, lead and what goes on, or what the child hides."""
+    return [key for key in own if key not in {HEADER_KEY, LEAD_KEY, GOES_ON_KEY} or key in by_child]
 
 
 def _excluded(alike: Sequence[str], by_child: Sequence[str], own: Mapping[str, Any]) -> list[str]:
