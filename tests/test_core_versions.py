@@ -10,11 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version as Pep440
 
-from llama_index_chunking_plus.core.versions import Edition, EditionRule, Version, read_date, read_version
+from llama_index_chunking_plus.core.versions import (
+    Edition,
+    EditionRule,
+    Version,
+    read_date,
+    read_version,
+    without_version,
+)
 from llama_index_chunking_plus.errors import OptionError
 
 ASCENDING = [
     ["latest", "企业版"],  # of what cannot be read; all of it is below
+    ["征求意见稿", "beta"],
+    ["送审稿", "RC"],
+    ["报批稿"],
+    ["试行", "（试行）", "试用版"],
+    ["正式", "正式版", "final"],
     ["1.9.dev7", "1.9-SNAPSHOT7", "1.9 开发版7"],
     ["1.9-beta2", "1.9b2", "v1.9_beta.2", "1.9（公测2）"],
     ["1.9-rc1", "1.9 RC 1", "1.9rc1", "V1.9-送审稿1"],
@@ -132,7 +144,21 @@ def test_what_cannot_be_read_is_in_natural_order_below_all_that_can() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "1.x", "2.0 企业版", "1..2", "1.0+", "v", "第版", "2024-03-05 25:00", "Windows 11", "1 2", "15/03/2024"],
+    [
+        "",
+        "a",
+        "m",
+        "1.x",
+        "2.0 企业版",
+        "1..2",
+        "1.0+",
+        "v",
+        "第版",
+        "2024-03-05 25:00",
+        "Windows 11",
+        "1 2",
+        "15/03/2024",
+    ],
 )
 def test_a_doubtful_string_is_not_guessed_at(text: str) -> None:
     assert not read_version(text).is_readable
@@ -260,8 +286,34 @@ def test_metadata_and_file_names_say_what_a_document_is() -> None:
 
 
 @pytest.mark.parametrize(
+    "title, version, expected",
+    [
+        ("制度_v1", "1.0", "制度"),
+        ("手册 v1.10（试行）", "1.10", "手册（试行）"),
+        ("手册v2正式版", "v2", "手册"),
+        ("《手册》（第二版）", 2, "《手册》"),
+        ("接口 2.0 版 reference", "2", "接口 reference"),
+        ("手册（v2.0，2024年修订）", "2", "手册（2024年修订）"),
+        ("手册 v3", "2", "手册 v3"),
+        ("手册 v2 与 v3", "2", "手册 v2 与 v3"),
+        ("V8 发动机", "8", "V8 发动机"),
+        ("v2", "2", "v2"),
+        ("手册" * 60 + "v2", "2", "手册" * 60 + "v2"),
+    ],
+)
+def test_a_title_is_named_without_the_version_that_the_document_has(title: str, version: object, expected: str) -> None:
+    assert without_version(title, str(version)) == expected
+    assert EditionRule().edition({"title": title, "version": version}, "1").document == ("name", expected)
+    assert EditionRule().edition({"document": title, "version": version}, "1").document == ("name", title)
+    assert EditionRule().edition({"title": title}, "1").document == ("name", title)
+
+
+@pytest.mark.parametrize(
     "options",
     [
+        {"pinned": ""},
+        {"pinned": "abc"},
+        {"pinned": 2.0},
         {"document_key": ()},
         {"version_key": ("",)},
         {"file_pattern": "("},

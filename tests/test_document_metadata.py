@@ -273,6 +273,16 @@ def test_dumps_pickles_and_hashes() -> None:
         usual.use_file_time = True
 
 
+@pytest.mark.parametrize(
+    "transform, option", [(DocumentMetadataTransform, "use_filetime"), (ContextHeaderTransform, "maxsize")]
+)
+def test_an_unknown_option_is_refused_and_a_dump_still_read(transform: Any, option: str) -> None:
+    with pytest.raises(ValueError, match=option):
+        transform(**{option: 5})
+    for copy in (transform.from_dict(transform().to_dict()), transform.from_json(transform().to_json())):
+        assert copy.to_dict() == transform().to_dict()
+
+
 def test_twice_is_as_good_as_once() -> None:
     transform = DocumentMetadataTransform()
     once = transform([Document(id_="a", text="# 手册 v2\n")])

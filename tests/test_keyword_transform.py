@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import chromadb
+import jieba
 import pytest
 from embedders import LetterEmbedding
 from llama_index.core import Document, VectorStoreIndex
@@ -178,12 +179,25 @@ def test_it_survives_a_dump_and_a_pickle(dictionary: Path) -> None:
         {"user_dictionary": "no such file"},
         {"tokenizer": "hanlp"},
         {"topk": 3},
+        {"allowed_pos": ["n", "zzz"]},
+        {"allowed_pos": "n"},
+        {"stop_words": "的"},
     ],
     ids=str,
 )
 def test_a_wrong_option_fails_at_construction(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
         JiebaKeywordTransform(**options)
+
+
+def test_all_tags_of_jieba_can_be_allowed() -> None:
+    lines = (Path(jieba.__file__).parent / "dict.txt").read_text(encoding="utf-8").splitlines()
+    tags = {line.split()[-1] for line in lines} | {"eng", "x", "m"}
+    assert set(JiebaKeywordTransform(allowed_pos=sorted(tags)).allowed_pos) == tags
+    with pytest.raises(ValueError, match="'zzz', which jieba does not know; its tags are n,"):
+        JiebaKeywordTransform(allowed_pos=["zzz"])
+    with pytest.raises(ValueError, match=r"pass a list: \['的'\]"):
+        JiebaKeywordTransform(stop_words="的")
 
 
 # --- pipelines ---

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import pickle
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import FilterOperator, MetadataFilter, MetadataFilters
 from llama_index.vector_stores.chroma import ChromaVectorStore
 
-from llama_index_chunking_plus import load_docstore, sync_documents
+from llama_index_chunking_plus import DocumentMetadataTransform, load_docstore, sync_documents
 from llama_index_chunking_plus.errors import ChunkingPlusWarning
 from llama_index_chunking_plus.node_parser import SlidingWindowNodeParser
 from llama_index_chunking_plus.postprocessor import LatestVersionPostprocessor, latest_version_filters
@@ -147,8 +148,10 @@ def test_filters_and_postprocessor_agree_and_a_second_pass_changes_nothing(
     assert ids == [each.node.node_id for each in nodes if each.node.node_id in set(ids)]
     assert postprocessor.postprocess_nodes(found) == found
     corpus = [each.node for each in nodes]
-    allowed = latest_version_filters(corpus, version=pinned).filters[0].value  # type: ignore[union-attr]
-    refused = latest_version_filters(corpus, version=pinned, exclude=True).filters[0].value  # type: ignore[union-attr]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ChunkingPlusWarning)  # of versions that none has
+        allowed = latest_version_filters(corpus, version=pinned).filters[0].value  # type: ignore[union-attr]
+        refused = latest_version_filters(corpus, version=pinned, exclude=True).filters[0].value  # type: ignore[union-attr]
     assert [each.node_id for each in corpus if each.node_id in allowed] == ids
     assert [each.node_id for each in corpus if each.node_id not in refused] == ids
 
@@ -162,6 +165,9 @@ def test_filters_and_postprocessor_agree_and_a_second_pass_changes_nothing(
         {"file_pattern": "v(.+)"},
         {"order_by": "size"},
         {"versions": "1"},
+        {"version": ""},
+        {"version": "latest"},
+        {"version": 2.0},
     ],
     ids=str,
 )
@@ -231,7 +237,9 @@ def test_filters_let_stores_find_the_newest_or_pinned_version_only(index: Vector
     assert retrieve(index, latest_version_filters(DOCUMENTS)) == NEWEST
     assert retrieve(index, latest_version_filters(DOCUMENTS, exclude=True)) == NEWEST
     assert retrieve(index, latest_version_filters(DOCUMENTS, version="2")) == {"水泵-v2.0.md"}
-    assert retrieve(index, latest_version_filters(DOCUMENTS, version="7")) == set()
+    with pytest.warns(ChunkingPlusWarning, match="version '7'; the newest versions are 3, v2.0, 2.0-beta1, 1.10, 1.9"):
+        nothing = latest_version_filters(DOCUMENTS, version="7")
+    assert retrieve(index, nothing) == set()
     assert retrieve(index, latest_version_filters([])) == set()
     assert retrieve(index, latest_version_filters([], exclude=True)) == {document.id_ for document in DOCUMENTS}
     assert retrieve(index, latest_version_filters(DOCUMENTS[:2], exclude=True)) == {
@@ -275,6 +283,54 @@ def test_filters_warn_of_unreadable_versions_once() -> None:
     documents = [Document(text="", metadata={"title": "a", "version": version}) for version in ("x", "y", "1")]
     with pytest.warns(ChunkingPlusWarning, match="2 versions") as caught:
         latest_version_filters(documents)
+    assert len(caught) == 1
+
+
+def current_ids(documents: Any, **options: Any) -> list[str]:
+    (condition,) = latest_version_filters(documents, **options).filters
+    assert isinstance(condition, MetadataFilter)
+    assert isinstance(condition.value, list)
+    return [str(each) for each in condition.value]
+
+
+def test_what_documents_say_of_themselves_is_read(tmp_path: Path) -> None:
+    documents = [
+        Document(id_=f"k{number}.md", text=f'---\ntitle: 甲\nversion: "{number}"\n---\n正文。') for number in (1, 2)
+    ]
+    before = [each.to_dict() for each in documents]
+    pipeline = IngestionPipeline(
+        transformations=[SlidingWindowNodeParser(), LetterEmbedding()], vector_store=SimpleVectorStore()
+    )
+    sync_documents(documents, pipeline, persist_dir=tmp_path)
+    for corpus in (documents, load_docstore(tmp_path)):
+        assert current_ids(corpus) == ["k2.md"]
+    assert current_ids(documents, version="1.0") == ["k1.md"]
+    assert [each.to_dict() for each in documents] == before
+    said = [Document(id_=each.id_, text=each.text, metadata={"document": "甲", "version": 9}) for each in documents]
+    assert current_ids(said) == ["k1.md", "k2.md"]
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("差旅制度_v1.txt", "差旅制度_v2.txt"),
+        ("考勤手册 v1.9.md", "考勤手册 v1.10.md"),
+        ("手册第1版.md", "手册第2版.md"),
+        ("规范（V2.0-beta1）.md", "规范（V2.0版）.md"),
+    ],
+)
+def test_a_version_in_the_title_is_no_part_of_the_name(old: str, new: str) -> None:
+    by_name = [Document(id_=name, text="正文。") for name in (new, old)]
+    by_heading = [Document(id_=name, text=f"# {name.rsplit('.', 1)[0]}\n\n正文。") for name in (new, old)]
+    for documents in (by_name, by_heading):
+        assert current_ids(documents) == [new]
+    hits = [NodeWithScore(node=each) for each in DocumentMetadataTransform()(by_name)]
+    assert [each.node.node_id for each in LatestVersionPostprocessor().postprocess_nodes(hits)] == [new]
+
+
+def test_a_corpus_without_any_version_or_date_is_warned_of_once() -> None:
+    with pytest.warns(ChunkingPlusWarning, match="None of 2 documents has a version or date") as caught:
+        assert current_ids([Document(id_=name, text="正文。") for name in "ab"], version="2") == ["a", "b"]
     assert len(caught) == 1
 
 

@@ -26,6 +26,7 @@ from llama_index_chunking_plus import (
     sync_documents,
 )
 from llama_index_chunking_plus.core.pages import PageMap
+from llama_index_chunking_plus.errors import OptionError
 from llama_index_chunking_plus.ingestion.page_joiner import join_pages
 
 ROWS = "| 名 | 数 |\n|---|---|\n| 甲 | 1 |"
@@ -222,11 +223,20 @@ def test_files_are_told_apart_by_the_first_key_that_they_have() -> None:
         ({"key": ()}, r"key=\(\) is empty"),
         ({"key": ""}, r"key=.* holds an empty name"),
         ({"page_key": ""}, r"page_key='' is empty"),
+        ({"key": 3}, r"key=3 is no name; give"),
+        ({"key": ["a", 3]}, r"key=.* is no name; give"),
+        ({"page_label": "x"}, r"page_label"),
     ],
 )
 def test_wrong_options_fail_at_construction(options: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         PageJoiner(**options)
+
+
+@pytest.mark.parametrize("wrong", ["abc", 3])
+def test_what_is_no_document_is_refused(wrong: object) -> None:
+    with pytest.raises(OptionError, match=f"{wrong!r} is no document; give Documents"):
+        PageJoiner().join([Document(text="一"), wrong])
 
 
 def test_a_joiner_dumps_and_pickles() -> None:

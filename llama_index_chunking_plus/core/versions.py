@@ -265,7 +265,7 @@ def without_version(title: str, version: str) -> str:
     if word := _EDITION_WORD.match(title, end):
         end = word.end()
     before, after = title[:start].rstrip(_EDGE), title[end:].lstrip(_EDGE)
-    space = " " if before and after and title[:start] != before else ""
+    space = " " if re.search(r"[^(（\[【〔《]\n[A-Za-z0-9]", f"{before}\n{after}") else ""
     return _EMPTY_BRACKETS.sub("", f"{before}{space}{after}").strip(_EDGE) or title
 
 
@@ -330,7 +330,7 @@ class EditionRule:
         pinned: object = self.pinned
         if pinned is not None and not (isinstance(pinned, str) and read_version(pinned).is_readable):
             raise OptionError(
-                f'version={pinned!r} is no version; write one as text, such as "2.1", "第3版" or "2024-03", '
+                f'version={pinned!r} is no text that says a version; write one, such as "2.1", "第3版" or "2024-03", '
                 "or leave it out for the newest"
             )
 

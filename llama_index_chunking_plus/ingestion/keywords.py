@@ -28,9 +28,9 @@ from llama_index_chunking_plus.core.words import Vocabulary
 from llama_index_chunking_plus.errors import MissingExtraError, OptionError
 
 _LOADING = Lock()
-_TAGS = frozenset(
+_TAGS = (
     "a ad ag an b bg c d df dg e eng f g h i in j jn k l ln m mg mq n ng nr nrfg nrt ns nt nz o p q qe qg r rg rr rz "
-    "s t tg u ud ug uj ul uv uz v vd vg vi vn vq x y yg z zg".split()
+    "s t tg u ud ug uj ul uv uz v vd vg vi vn vq x y yg z zg"
 )  # of jieba's dictionary, and of its model for words that are not in it
 
 
@@ -58,8 +58,8 @@ class JiebaKeywordTransform(TransformComponent):
         show_to_llm: whether the language model is shown them.
 
     Raises:
-        ValueError: key or separator is empty, top_k below 1, the dictionary is no file, a list is a plain text, or jieba
-            has no such tag.
+        ValueError: key or separator is empty, top_k below 1, the dictionary is no file, a list is a plain text, or
+            jieba has no such tag.
         MissingExtraError: tokenizer="rjieba", and it is not installed.
 
     Example:
@@ -100,7 +100,7 @@ class JiebaKeywordTransform(TransformComponent):
     @field_validator("allowed_pos")
     @classmethod
     def _check_tags(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        unknown = [tag for tag in value if tag not in _TAGS]
+        unknown = [tag for tag in value if tag not in _TAGS.split()]
         if unknown:
             raise OptionError(
                 f"allowed_pos has {', '.join(map(repr, unknown))}, which jieba does not know; "

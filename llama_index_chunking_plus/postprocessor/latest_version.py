@@ -33,9 +33,10 @@ class LatestVersionPostprocessor(BaseNodePostprocessor):
     """Keeps of each document the hits of its newest version, or of a pinned one; the order stays.
 
     Versions of one document have the same name in their metadata, or titles that differ only in their own version:
-    制度_v1, 制度_v2. What has no name is a document of its own. Hits without a version stay, unless another hit of their document has one. Versions are compared as PEP 440 and SemVer
-    do, dates and Chinese editions (第3版, 2024年3月, 试行) as one reads them; equal ones may be written differently:
-    "v2.0" is "2.0.0". What cannot be read is older than all that can, and named in one warning.
+    制度_v1, 制度_v2. What has no name is a document of its own. Hits without a version stay, unless another hit of
+    their document has one. Versions are compared as PEP 440 and SemVer do, dates and Chinese editions (第3版, 试行) as
+    one reads them; equal ones may be written differently: "v2.0" is "2.0.0". What cannot be read is older than all
+    that can, and named in one warning.
 
     A postprocessor sees the hits alone: where the newest version has none, an older one passes for the newest. Give the
     retriever `latest_version_filters` to rule that out. The metadata of a returned node lists in ``hidden_versions``,
@@ -223,8 +224,8 @@ def _warn_of_nothing(rule: EditionRule, ranks: Sequence[Version | None]) -> None
     message = ""
     if ranks and not known:
         message = (
-            f"None of {len(ranks)} documents has a version or date to go by, so all of them are found. Write it into "
-            "their metadata, or say where it stands: version_key=, date_key=, file_pattern=."
+            f"None of {len(ranks)} documents has a version or date to go by, so all of them are current. Write it "
+            "into their metadata, front matter, title or file name."
         )
     elif known and rule.pinned is not None and read_version(rule.pinned) not in known:
         newest = ", ".join([*reversed(known.values())][:_SHOWN])
