@@ -57,8 +57,9 @@ class StructuredMarkdownNodeParser(NestingNodeParser):
     that ends inside of a fence ``goes_on``, and the template of its node closes the fence behind the text.
 
     Metadata of each chunk: ``header_path``, the headings above all of it, if there are any, as LlamaIndex's
-    ``MarkdownNodeParser`` writes them, but with its own; ``header_titles``, the same as a JSON list, whatever the titles hold; ``heading_level``;
-    ``block_kinds``; ``line_start`` and ``line_end`` from 1, where the input begins its document. Embedder and model
+    ``MarkdownNodeParser`` writes them, but with its own; ``header_titles``, the same as a JSON list, whatever the
+    titles hold; ``heading_level``; ``block_kinds``; ``line_start`` and ``line_end`` from 1, where the input begins its
+    document. Embedder and model
     are shown ``header_path``, ``lead`` and ``goes_on`` only. Of a piece of a document whose metadata names headings, by
     this parser or ``MarkdownNodeParser``, the chunks are below those.
 
