@@ -145,12 +145,7 @@ def latest_version_filters(
         documents: the corpus: documents, or nodes, or a docstore that holds them (`load_docstore`).
         filters: conditions of your own that are to hold as well. Those joined by "or" or "not" are nested, which
             LlamaIndex's `SimpleVectorStore` does not take.
-        version: as for `LatestVersionPostprocessor`, and so are the options up to ``file_pattern``.
-        order_by: what makes a version the newest.
-        document_key: metadata keys that name the document.
-        version_key: metadata keys of the version.
-        date_key: metadata keys of the date.
-        file_pattern: finds document and version in file names.
+        version, order_by, document_key, version_key, date_key, file_pattern: see `LatestVersionPostprocessor`.
         exclude: name the documents that are not current instead: shorter where they are few, but rows of documents that
             are not among ``documents`` are found, too.
         id_key: the key under which the store keeps the id of a row's document.
