@@ -135,17 +135,20 @@ def latest_version_filters(
 ) -> MetadataFilters:
     """Filters that let a retriever find the newest version of each document only, or the pinned one.
 
-    The versions are compared here, over the whole corpus; the store is given the ids of the documents that are current,
-    in one flat condition that Chroma, Qdrant, LlamaIndex's own store and others take. So make new filters after each
-    change of the corpus. Chroma takes about 32,000 ids in a question.
-
-    What the metadata of a document lacks is read off its text and file name, as `DocumentMetadataTransform` does.
+    The versions are compared here, over the whole corpus, those of documents without metadata as
+    `DocumentMetadataTransform` reads them; the store is given the ids of the documents that are current, in one flat
+    condition. So make new filters after each change of the corpus. Chroma takes about 32,000 ids in a question.
 
     Args:
         documents: the corpus: documents, or nodes, or a docstore that holds them (`load_docstore`).
         filters: conditions of your own that are to hold as well. Those joined by "or" or "not" are nested, which
             LlamaIndex's `SimpleVectorStore` does not take.
-        version, order_by, document_key, version_key, date_key, file_pattern: see `LatestVersionPostprocessor`.
+        version: as for `LatestVersionPostprocessor`, and so are the options up to ``file_pattern``.
+        order_by: what makes a version the newest.
+        document_key: metadata keys that name the document.
+        version_key: metadata keys of the version.
+        date_key: metadata keys of the date.
+        file_pattern: finds document and version in file names.
         exclude: name the documents that are not current instead: shorter where they are few, but rows of documents that
             are not among ``documents`` are found, too.
         id_key: the key under which the store keeps the id of a row's document.
@@ -158,10 +161,8 @@ def latest_version_filters(
 
     Example:
         >>> from llama_index.core import Document
-        >>> documents = [
-        ...     Document(id_=f"{number}.md", text="…", metadata={"title": "手册", "version": number})
-        ...     for number in ("1.9", "1.10", "2.0-beta1")
-        ... ]
+        >>> metadata = [{"title": "手册", "version": number} for number in ("1.9", "1.10", "2.0-beta1")]
+        >>> documents = [Document(id_=f"{one['version']}.md", text="…", metadata=one) for one in metadata]
         >>> latest_version_filters(documents).filters[0].value
         ['2.0-beta1.md']
         >>> latest_version_filters(documents, version="v1.9").filters[0].value
