@@ -222,7 +222,7 @@ def test_any_characters_make_a_partition(text: str) -> None:
 def test_the_title_of_a_heading_stands_in_its_range(lines: list[str]) -> None:
     text = "\n".join(lines)
     for block in check(text):
-        if block.kind is BlockKind.HEADING and block.span.of(text).lstrip("\ufeff \n").startswith("#"):
+        if block.kind is BlockKind.HEADING and re.match(r"#{1,6}(?:[ \t]|$)", block.span.of(text).lstrip("\ufeff \n")):
             assert block.title in block.span.of(text)
 
 
