@@ -237,7 +237,10 @@ def test_sections_come_from_the_parsers_of_both_packages() -> None:
 
 @pytest.mark.parametrize(
     "parser",
-    [SentenceSplitter(chunk_size=300, chunking_tokenizer_fn=chinese_sentence_tokenizer), SentenceWindowNodeParser()],
+    [
+        SentenceSplitter(chunk_size=300, chunking_tokenizer_fn=chinese_sentence_tokenizer),
+        SentenceWindowNodeParser(sentence_splitter=chinese_sentence_tokenizer),
+    ],
     ids=["splitter", "window"],
 )
 def test_other_parsers_of_llamaindex_work_as_well(parser: NodeParser) -> None:
