@@ -216,7 +216,8 @@ class SpanNodeParser(NodeParser, ABC):
             made = self._make_nodes(source, kept, ids)
             for draft, node in zip(kept, made, strict=True):
                 chains.setdefault(draft.level, []).append(node)
-            _link_children(kept, made)
+            if any(draft.parent is not None for draft in kept):
+                _link_children(kept, made)
             nodes.extend(made)
         self._link(chains)
         return nodes
@@ -234,7 +235,7 @@ class SpanNodeParser(NodeParser, ABC):
             start, end = source.place(draft.span)
             ancestors, reference = lineages[draft.parent] if draft.parent is not None else ({}, {})
             pages_told = {} if pages is None or start is None else pages.describe(draft.text, start)
-            hidden = {**draft.hidden, **reference, **pages_told}
+            hidden = {**draft.hidden, **reference, **pages_told} if reference or pages_told else draft.hidden
             look = (id(draft.like), *hidden)
             if look not in templates:
                 templates[look] = node_class(**_appearance(shared, draft.like, hidden))
