@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Literal
 
-from llama_index.core.bridge.pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator
+from llama_index.core.bridge.pydantic import BaseModel, ConfigDict, Field, field_validator
 from llama_index.core.schema import BaseNode, MetadataMode, TransformComponent
 
 from llama_index_chunking_plus.core.headers import (
@@ -27,11 +27,9 @@ from llama_index_chunking_plus.core.headers import (
 from llama_index_chunking_plus.core.sections import GOES_ON_KEY, LEAD_KEY
 from llama_index_chunking_plus.errors import OptionError
 from llama_index_chunking_plus.node_parser.tokenizers import (
-    Tokenizer,
-    check_tokenizer,
+    TokenizerOption,
     portable_tokenizer,
     resolve_sizer,
-    tokenizer_specification,
 )
 
 _BLANK_LINE = "\n\n"  # between header and text, in LlamaIndex's own template of a node
@@ -88,7 +86,9 @@ class ContextHeaderTransform(TransformComponent):
     section_separator: str = Field(default=" > ", frozen=True, description="Between sections.")
     max_size: int | None = Field(default=100, ge=1, frozen=True, description="Largest size of a header, in unit.")
     unit: Literal["tokens", "chars"] = Field(default="tokens", frozen=True, description="What max_size is counted in.")
-    tokenizer: Tokenizer = Field(default=None, frozen=True, description="Counts tokens; None: LlamaIndex's global one.")
+    tokenizer: TokenizerOption = Field(
+        default=None, frozen=True, description="Counts tokens; None: LlamaIndex's global one."
+    )
     show_to_llm: bool = Field(default=False, frozen=True, description="Whether language models are shown the header.")
 
     @classmethod
@@ -108,15 +108,6 @@ class ContextHeaderTransform(TransformComponent):
             raise OptionError(f"keys={value!r} is no mapping; give the metadata of a field: {{'title': ('name',)}}")
         given = {field: (keys,) if isinstance(keys, str) else tuple(keys) for field, keys in value.items()}
         return {**HEADER_KEYS, **given}
-
-    @field_validator("tokenizer", mode="before")
-    @classmethod
-    def _check_tokenizer(cls, value: Any) -> Any:
-        return check_tokenizer(value)
-
-    @field_serializer("tokenizer")
-    def _dump_tokenizer(self, value: Tokenizer) -> str:
-        return tokenizer_specification(value)
 
     def __getstate__(self) -> dict[Any, Any]:
         """A state of copies: LlamaIndex's own components drop what cannot be pickled from the live object."""

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from llama_index.core.bridge.pydantic import Field, field_serializer, field_validator, model_validator
+from llama_index.core.bridge.pydantic import Field, model_validator
 from llama_index.core.schema import MetadataMode
 from typing_extensions import Self
 
@@ -16,16 +16,22 @@ from llama_index_chunking_plus.core.sizing import Sizer
 from llama_index_chunking_plus.core.words import Vocabulary
 from llama_index_chunking_plus.node_parser.base import Source, SpanNodeParser
 from llama_index_chunking_plus.node_parser.tokenizers import (
-    Tokenizer,
-    check_tokenizer,
+    TokenizerOption,
     portable_tokenizer,
     resolve_sizer,
-    tokenizer_specification,
 )
 
 MIN_CHUNK_SIZE = 4  # one character may be four tokens of a byte-pair encoding
 _SIZES = ("chunk_size", "max_size", "max_chunk_size", "max_sentence_size", "parent_size", "child_size")
 _LEAST_TEXT = 50  # tokens or characters that metadata leaves to the text, as far as the size allows
+
+
+def check_window(chunk_size: int, chunk_overlap: int) -> None:
+    """Refuse a chunk size below the least one, and an overlap that is not below the chunk size."""
+    if chunk_size < MIN_CHUNK_SIZE:
+        raise ValueError(f"chunk_size={chunk_size} is below {MIN_CHUNK_SIZE}; choose a larger one")
+    if not 0 <= chunk_overlap < chunk_size:
+        raise ValueError(f"chunk_overlap={chunk_overlap} is outside [0, chunk_size={chunk_size}); 10 to 20 % are usual")
 
 
 class SizedNodeParser(SpanNodeParser):
@@ -46,22 +52,15 @@ class SizedNodeParser(SpanNodeParser):
     """
 
     unit: Literal["tokens", "chars"] = Field(default="tokens", frozen=True, description="What sizes are counted in.")
-    tokenizer: Tokenizer = Field(default=None, frozen=True, description="Counts tokens; None: LlamaIndex's global one.")
+    tokenizer: TokenizerOption = Field(
+        default=None, frozen=True, description="Counts tokens; None: LlamaIndex's global one."
+    )
     sentence_tokenizer: ChineseSentenceTokenizer = Field(
         default_factory=ChineseSentenceTokenizer, frozen=True, description="Finds the sentences."
     )
     protected_terms: tuple[str, ...] = Field(default=(), frozen=True, description="Strings not cut while they fit.")
     user_dictionary: str | None = Field(default=None, frozen=True, description="Path of a jieba dictionary.")
     reserve_header: int = Field(default=0, frozen=True, description="Left free of each size for a header, in unit.")
-
-    @field_validator("tokenizer", mode="before")
-    @classmethod
-    def _check_tokenizer(cls, value: Any) -> Any:
-        return check_tokenizer(value)
-
-    @field_serializer("tokenizer")
-    def _dump_tokenizer(self, value: Tokenizer) -> str:
-        return tokenizer_specification(value)
 
     @model_validator(mode="after")
     def _check_reserve(self) -> Self:

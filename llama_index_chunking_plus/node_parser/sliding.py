@@ -13,7 +13,7 @@ from llama_index_chunking_plus.core.packing import Units, units_that_fit
 from llama_index_chunking_plus.core.plan import Plan
 from llama_index_chunking_plus.core.separators import SeparatorCutter, check_separators
 from llama_index_chunking_plus.node_parser.base import Draft, Source
-from llama_index_chunking_plus.node_parser.sized import MIN_CHUNK_SIZE, SizedNodeParser
+from llama_index_chunking_plus.node_parser.sized import SizedNodeParser, check_window
 
 _OVERLAP = 125  # per mille of chunk_size
 _SIZE_AT_SEPARATORS = 800  # characters
@@ -88,12 +88,7 @@ class SlidingWindowNodeParser(SizedNodeParser):
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
-        if self.chunk_size < MIN_CHUNK_SIZE:
-            raise ValueError(f"chunk_size={self.chunk_size} is below {MIN_CHUNK_SIZE}; choose a larger one")
-        if not 0 <= self.chunk_overlap < self.chunk_size:
-            raise ValueError(
-                f"chunk_overlap={self.chunk_overlap} is outside [0, chunk_size={self.chunk_size}); 10 to 20 % are usual"
-            )
+        check_window(self.chunk_size, self.chunk_overlap)
         return self
 
     def _plan(self, sources: Sequence[Source], show_progress: bool) -> Plan[list[list[Draft]]]:

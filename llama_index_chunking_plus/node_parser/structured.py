@@ -35,7 +35,7 @@ from llama_index_chunking_plus.core.spans import Span
 from llama_index_chunking_plus.errors import ChunkingPlusWarning
 from llama_index_chunking_plus.node_parser.base import Draft, Source, collection_paused
 from llama_index_chunking_plus.node_parser.nested import NestedSpanParser, NestingNodeParser
-from llama_index_chunking_plus.node_parser.sized import MIN_CHUNK_SIZE
+from llama_index_chunking_plus.node_parser.sized import check_window
 
 TITLES_KEY = "header_titles"
 
@@ -136,12 +136,7 @@ class StructuredMarkdownNodeParser(NestingNodeParser):
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
-        if self.chunk_size < MIN_CHUNK_SIZE:
-            raise ValueError(f"chunk_size={self.chunk_size} is below {MIN_CHUNK_SIZE}; choose a larger one")
-        if not 0 <= self.chunk_overlap < self.chunk_size:
-            raise ValueError(
-                f"chunk_overlap={self.chunk_overlap} is outside [0, chunk_size={self.chunk_size}); 10 to 20 % are usual"
-            )
+        check_window(self.chunk_size, self.chunk_overlap)
         return self
 
     def _plan(self, sources: Sequence[Source], show_progress: bool) -> Plan[list[list[Draft]]]:

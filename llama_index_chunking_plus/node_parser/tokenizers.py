@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from llama_index.core.bridge.pydantic import BeforeValidator, PlainSerializer
 from numpy.typing import NDArray
 
 from llama_index_chunking_plus.core.sizing import BytePairSizer, CallableSizer, CharacterSizer, Sizer
@@ -53,6 +54,9 @@ def tokenizer_specification(value: Tokenizer) -> str:
     """What is dumped: equal for equal tokenizers, and enough to rebuild one where that is possible."""
     value = portable_tokenizer(value)
     return value if isinstance(value, str) else callable_specification(value)  # type: ignore[arg-type]
+
+
+TokenizerOption = Annotated[Tokenizer, BeforeValidator(check_tokenizer), PlainSerializer(tokenizer_specification)]
 
 
 def portable_tokenizer(value: Tokenizer) -> Tokenizer:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from llama_index.core.bridge.pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator
+from llama_index.core.bridge.pydantic import BaseModel, ConfigDict, Field
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import BaseNode, MetadataMode, NodeRelationship, NodeWithScore, QueryBundle, TextNode
@@ -28,11 +28,9 @@ from llama_index_chunking_plus.core.ranking import (
 from llama_index_chunking_plus.core.sections import LEAD_KEY, SECTION_KEYS, TAIL_KEY, closing_template
 from llama_index_chunking_plus.core.spans import Span
 from llama_index_chunking_plus.node_parser.tokenizers import (
-    Tokenizer,
-    check_tokenizer,
+    TokenizerOption,
     portable_tokenizer,
     resolve_sizer,
-    tokenizer_specification,
 )
 
 HITS_KEY = "child_hits"  # metadata of a returned passage: the hits that it stands for, best first
@@ -82,21 +80,14 @@ class PassagePostprocessor(BaseNodePostprocessor, ABC):
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     max_tokens: int | None = Field(default=None, ge=1, frozen=True, description="Tokens of all texts together.")
-    tokenizer: Tokenizer = Field(default=None, frozen=True, description="Counts tokens; None: LlamaIndex's global one.")
+    tokenizer: TokenizerOption = Field(
+        default=None, frozen=True, description="Counts tokens; None: LlamaIndex's global one."
+    )
     order: Literal["score", "document"] = Field(default="score", frozen=True, description="Order of the passages.")
 
     @abstractmethod
     def plan(self, nodes: Sequence[NodeWithScore]) -> Plan[list[NodeWithScore]]:
         """What is returned for these nodes; yields a request wherever a store must answer."""
-
-    @field_validator("tokenizer", mode="before")
-    @classmethod
-    def _check_tokenizer(cls, value: Any) -> Any:
-        return check_tokenizer(value)
-
-    @field_serializer("tokenizer")
-    def _dump_tokenizer(self, value: Tokenizer) -> str:
-        return tokenizer_specification(value)
 
     def __getstate__(self) -> dict[Any, Any]:
         """A state of copies: LlamaIndex's own components drop what cannot be pickled from the live object."""
