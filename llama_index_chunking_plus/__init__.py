@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from llama_index_chunking_plus.core.hierarchy import Granularity
     from llama_index_chunking_plus.core.sentences import ChineseSentenceTokenizer, chinese_sentence_tokenizer
     from llama_index_chunking_plus.core.spans import Span
     from llama_index_chunking_plus.embeddings import OfflineEmbedding
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from llama_index_chunking_plus.node_parser import (
         ChineseSentenceWindowNodeParser,
         HybridNodeParser,
+        MultiGranularityNodeParser,
         SemanticNodeParser,
         SlidingWindowNodeParser,
         SmallToBigNodeParser,
@@ -63,6 +65,7 @@ except PackageNotFoundError:  # a source tree that was never installed
     __version__ = "0.0.0"
 
 _HOMES = {
+    "core.hierarchy": ("Granularity",),
     "core.sentences": ("ChineseSentenceTokenizer", "chinese_sentence_tokenizer"),
     "core.spans": ("Span",),
     "embeddings": ("OfflineEmbedding",),
@@ -93,6 +96,7 @@ _HOMES = {
     "node_parser": (
         "ChineseSentenceWindowNodeParser",
         "HybridNodeParser",
+        "MultiGranularityNodeParser",
         "SemanticNodeParser",
         "SlidingWindowNodeParser",
         "SmallToBigNodeParser",
@@ -120,11 +124,13 @@ __all__ = [
     "DeleteReport",
     "DocumentMetadataTransform",
     "EmbeddingError",
+    "Granularity",
     "HybridNodeParser",
     "InputFileError",
     "JiebaKeywordTransform",
     "LatestVersionPostprocessor",
     "MissingExtraError",
+    "MultiGranularityNodeParser",
     "OfflineEmbedding",
     "OptionError",
     "PageJoiner",

@@ -15,7 +15,9 @@ from llama_index.core.node_parser import NodeParser, SemanticSplitterNodeParser,
 from llama_index_chunking_plus import (
     ChineseSentenceTokenizer,
     ChineseSentenceWindowNodeParser,
+    Granularity,
     HybridNodeParser,
+    MultiGranularityNodeParser,
     SemanticNodeParser,
     SlidingWindowNodeParser,
     SmallToBigNodeParser,
@@ -32,6 +34,7 @@ def number_ids(index: int, document: Any) -> str:
     return f"{document.node_id}-{index}"
 
 
+GRANULARITY_KEYS = ("granularity", "granularity_depth", "coarse_id", "span_start", "span_end")
 STRUCTURE_KEYS = ("header_titles", "heading_level", "block_kinds", "line_start", "line_end")
 
 
@@ -46,6 +49,7 @@ class Case:
     least: int = 0
     covers: bool = True  # False: a foreign parser inside drops white space
     own_keys: tuple[str, ...] = ()  # metadata that the parser adds, hidden from embedder and model
+    some_keys: tuple[str, ...] = ()  # the same, but not to every chunk
     other_options: dict[str, Any] = field(default_factory=dict)
     revive: Callable[[], dict[str, Any]] = dict
 
@@ -142,6 +146,19 @@ def sentence_window_spans(**options: Any) -> ChineseSentenceWindowNodeParser:
 
 
 PARENT_KEYS = ("parent_id", "parent_start", "parent_end", "parent_hash")
+LEVELS = (Granularity("coarse", 60, 160), Granularity("medium", 30, 80), Granularity("fine", 10, 40))
+SENTENCES = Granularity("sentence", 0, 40, each_sentence=True)
+
+
+def multi_granularity(**options: Any) -> MultiGranularityNodeParser:
+    return MultiGranularityNodeParser(**{"levels": LEVELS, **options})
+
+
+def multi_granularity_by_meaning(**options: Any) -> MultiGranularityNodeParser:
+    arguments = {"levels": (*LEVELS, SENTENCES), "embed_model": LetterEmbedding(), "unit": "tokens"}
+    return MultiGranularityNodeParser(**{**arguments, **options})
+
+
 SHARED = {
     "unit": "chars",
     "tokenizer": count_bytes,
@@ -299,5 +316,32 @@ CASES = [
         60,
         own_keys=("window_span",),
         other_options={"tokenizer": count_bytes},
+    ),
+    Case(
+        "multi granularity",
+        multi_granularity,
+        160,
+        unit="chars",
+        own_keys=(*STRUCTURE_KEYS, *GRANULARITY_KEYS),
+        some_keys=PARENT_KEYS,
+        other_options={
+            **SHARED,
+            "unit": "tokens",
+            "levels": LEVELS[1:],
+            "embed_model": LetterEmbedding(),
+            "structure": "numbered",
+            "protected_patterns": ("第.条",),
+            "header_path_separator": " > ",
+            "adapt_to_length": False,
+        },
+    ),
+    Case(
+        "multi granularity by meaning",
+        multi_granularity_by_meaning,
+        160,
+        own_keys=(*STRUCTURE_KEYS, *GRANULARITY_KEYS),
+        some_keys=PARENT_KEYS,
+        other_options={"tokenizer": count_bytes},
+        revive=model,
     ),
 ]

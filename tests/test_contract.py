@@ -70,7 +70,22 @@ def inherited(case: Case, node: BaseNode) -> dict:
     """The metadata but for what the parser added, all of which must be hidden from embedder and model."""
     assert set(case.own_keys) <= set(node.excluded_embed_metadata_keys) & set(node.excluded_llm_metadata_keys)
     assert set(case.own_keys) <= set(node.metadata)
-    return {key: value for key, value in node.metadata.items() if key not in case.own_keys}
+    told = set(case.some_keys) & set(node.metadata)
+    assert told <= set(node.excluded_embed_metadata_keys) & set(node.excluded_llm_metadata_keys)
+    return {key: value for key, value in node.metadata.items() if key not in {*case.own_keys, *told}}
+
+
+def by_level(nodes: list[BaseNode]) -> list[list[BaseNode]]:
+    """The nodes of each granularity; of a parser that has only one, all."""
+    levels: dict[str | None, list[BaseNode]] = {}
+    for node in nodes:
+        levels.setdefault(node.metadata.get("granularity"), []).append(node)
+    return list(levels.values())
+
+
+def every_relative(nodes: list[BaseNode]) -> list[RelatedNodeInfo]:
+    related = (info for node in nodes for info in node.relationships.values())
+    return [info for each in related for info in (each if isinstance(each, list) else [each])]
 
 
 def assert_exact(text: str, nodes: list[BaseNode]) -> None:
@@ -165,8 +180,9 @@ def test_chained_parsers_stay_in_the_frame_of_the_root_document(case: Case) -> N
     assert len(sections) > 1
     assert_exact(root.text, nodes)
     assert {node.ref_doc_id for node in nodes} == {"root"}
-    assert [node.next_node.node_id for node in nodes[:-1]] == [node.node_id for node in nodes[1:]]
-    assert [node.prev_node.node_id for node in nodes[1:]] == [node.node_id for node in nodes[:-1]]
+    for level in by_level(nodes):
+        assert [node.next_node.node_id for node in level[:-1]] == [node.node_id for node in level[1:]]
+        assert [node.prev_node.node_id for node in level[1:]] == [node.node_id for node in level[:-1]]
 
 
 @every_parser
@@ -200,7 +216,8 @@ def test_nodes_take_metadata_exclusions_and_templates_from_their_input(case: Cas
     document.metadata_separator = ";"
     for node in parse(case, [document]):
         assert inherited(case, node) == document.metadata
-        assert node.excluded_embed_metadata_keys == node.excluded_llm_metadata_keys == ["tags", *case.own_keys]
+        added = [*case.own_keys, *(key for key in case.some_keys if key in node.metadata)]
+        assert node.excluded_embed_metadata_keys == node.excluded_llm_metadata_keys == ["tags", *added]
         assert node.get_content(MetadataMode.EMBED) == f"file_name->书店.txt||{node.text}".strip()
 
 
@@ -214,15 +231,15 @@ def test_metadata_can_be_left_out(case: Case) -> None:
 def test_links_run_through_each_document_and_no_further(case: Case) -> None:
     nodes = parse(case, documents())
     for document in documents():
-        own = [node for node in nodes if node.ref_doc_id == document.node_id]
-        assert own[0].prev_node is None
-        assert own[-1].next_node is None
-        for left, right in pairwise(own):
-            assert left.next_node.node_id == right.node_id
-            assert right.prev_node.node_id == left.node_id
-            assert left.start_char_idx < right.start_char_idx
+        for own in by_level([node for node in nodes if node.ref_doc_id == document.node_id]):
+            assert own[0].prev_node is None
+            assert own[-1].next_node is None
+            for left, right in pairwise(own):
+                assert left.next_node.node_id == right.node_id
+                assert right.prev_node.node_id == left.node_id
+                assert left.start_char_idx < right.start_char_idx
     assert all(node.source_node.hash for node in nodes)
-    assert all(info.metadata == {} for node in nodes for info in node.relationships.values())
+    assert all(info.metadata == {} for info in every_relative(nodes))
 
 
 @every_parser

@@ -101,7 +101,7 @@ def test_no_cut_parts_a_carriage_return_from_its_newline() -> None:
 
 def test_what_is_kept_is_known_before_the_document_is_cut() -> None:
     text = "一。\n\n| a |\n|---|\n" + "| 一 |\n" * 9 + "\n二。\n"
-    kept = layout(text, 20, keeps=True)
+    kept = layout(text, 20, kept=10**6)
     assert [span.of(text).count("一") for span in kept.kept] == [9]
     assert sum("| a |" in chunk.span.of(text) and chunk.span.of(text).count("一") >= 9 for chunk in kept.chunks()) == 1
     assert layout(text, 20).kept == []
@@ -155,16 +155,16 @@ MARKS = [
     text=st.lists(st.sampled_from(MARKS), max_size=60).map("".join),
     size=st.integers(4, 60),
     overlap=st.integers(0, 20),
-    keeps=st.booleans(),
+    kept=st.sampled_from([0, 10**6]),
     data=st.data(),
 )
-def test_chunks_of_any_text_cover_it_in_order_and_are_bounded(text, size, overlap, keeps, data) -> None:
+def test_chunks_of_any_text_cover_it_in_order_and_are_bounded(text, size, overlap, kept, data) -> None:
     protected = [Span(*pair) for pair in pairwise(sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=4))))][
         ::2
     ]
     sizer = data.draw(st.sampled_from([CharacterSizer(), CallableSizer(lambda piece: len(piece.encode()))]))
     limit = size if isinstance(sizer, CharacterSizer) else 4 * size
-    parts = layout(text, limit, min(overlap, limit // 2), sizer, keeps=keeps, protected=protected)
+    parts = layout(text, limit, min(overlap, limit // 2), sizer, kept=kept, protected=protected)
     spans = [
         chunk.span
         for chunk in parts.chunks(
@@ -176,6 +176,6 @@ def test_chunks_of_any_text_cover_it_in_order_and_are_bounded(text, size, overla
     for span in spans:
         assert span.start <= cursor < span.end
         cursor = span.end
-        held = any(span.start <= kept.start and kept.end <= span.end for kept in parts.kept)
+        held = any(span.start <= whole.start and whole.end <= span.end for whole in parts.kept)
         assert held or sizer.size(span.of(text)) <= limit
     assert cursor == len(text)

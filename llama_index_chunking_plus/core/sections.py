@@ -32,11 +32,12 @@ SECTION_KEYS = (
 PARENT_PREFIX = "parent_"  # of what the metadata of a part says of the whole, where its own differs
 
 _DEEPEST = 90  # levels of headings that are told apart
-_TIE = 91  # where a question with its answer begins, a procedure, a definition with its example
-_BLOCK = 92
-_LINE_TIE = 93  # the same as a tie, between lines of a block that is too large
-_INNER = 94  # and the two after it: a block's own cuts, by group
-_SEGMENT = 98  # where a segment found by another parser begins
+_TOPIC = 91  # where the text under one heading changes its topic
+_TIE = 92  # where a question with its answer begins, a procedure, a definition with its example
+_BLOCK = 93
+_LINE_TIE = 94  # the same as a tie, between lines of a block that is too large
+_INNER = 95  # and the two after it: a block's own cuts, by group
+_SEGMENT = 98  # where a segment found by another parser begins, and after an edge
 _SENTENCE = 99
 
 _TINY_SHARE = 4  # a section of less than a quarter of the limit goes with one that is cut up
@@ -47,6 +48,7 @@ _TABLE_HEAD = re.compile(r"[^\r\n]*(?:\r\n?|\n)[ \t>]*(?=[|:-])[|: \t-]+(?:\r\n?
 _NO_CONTENT = frozenset({BlockKind.HEADING, BlockKind.BREAK, BlockKind.COMMENT})
 _BESIDE = _NO_CONTENT | {BlockKind.FRONT_MATTER}  # stand outside of sections, or are a part of all that follow
 _PROSE = frozenset({BlockKind.PARAGRAPH, BlockKind.QUOTE})
+_SENTENCES = _PROSE | {BlockKind.LIST}  # what is made of sentences
 _CLOSED = re.compile(r"(\{content\})\n?[> ]*(?:`{3,}|~{3,})")
 
 
@@ -88,7 +90,8 @@ class Limits:
     Args:
         size: the largest size of a chunk, with all that is shown around it.
         overlap: the largest size that two pieces of one paragraph share, in whole sentences.
-        keeps: whether an atomic block stays whole though it is too large.
+        least: what a chunk should reach, as far as headings, topics and the largest size let it.
+        kept: the largest size up to which an atomic block stays whole though it is too large.
         path_size: the size of a heading path as it is shown.
         lead_size: the size of a lead as it is shown.
         tail_size: the size of a tail as it is shown.
@@ -96,7 +99,8 @@ class Limits:
 
     size: int
     overlap: int
-    keeps: bool = False
+    least: int = 0
+    kept: int = 0
     path_size: Callable[[tuple[Block, ...]], int] = lambda _: 0
     lead_size: Callable[[str], int] = len
     tail_size: Callable[[str], int] = len
@@ -197,6 +201,7 @@ class Layout:
         limits: how large chunks may be.
         protected: ranges that stay whole while they fit, ascending, none in another.
         units: finds the sentences of a piece, given a ruler for it and the largest size of a sentence.
+        edges: positions that no chunk reaches over, ascending; the ends of larger chunks that these are parts of.
     """
 
     text: str
@@ -205,6 +210,7 @@ class Layout:
     limits: Limits
     protected: Sequence[Span]
     units: Callable[[str, Ruler, int], Units]
+    edges: Sequence[int] = ()
     _ranks: dict[int, int] = field(default_factory=dict, init=False)  # of the positions
     _ahead: dict[int, int] = field(default_factory=dict, init=False)  # sizes of what is shown ahead, by position
     _behind: dict[int, int] = field(default_factory=dict, init=False)  # and behind
@@ -217,6 +223,7 @@ class Layout:
         self._ranks.update({at: rank for at, rank in self._candidates().items() if not self._whole.hold(at)})
         first = self.blocks[0].level if self.blocks else 0
         self._ranks.update({0: min(first, _DEEPEST), len(self.text): 0})
+        self._ranks.update({at: _SEGMENT for at in self.edges if at not in self._ranks})
         self._measure.learn(self._ranks)
 
     def prose(self) -> list[Span]:
@@ -227,28 +234,51 @@ class Layout:
     @cached_property
     def kept(self) -> list[Span]:
         """What stays whole though it is too large: tables, code and formulas, and what is protected."""
-        if not self.limits.keeps:
+        if not self.limits.kept:
             return []
         atomic = (block.span for block in self.blocks if block.is_atomic)
         inner = (span for i in self._large for span in self.blocks[i].inner)
-        return sorted({span for span in [*atomic, *inner, *self.protected] if not self._holds(span)})
+        large = {span for span in [*atomic, *inner, *self.protected] if not self._holds(span)}
+        return sorted(span for span in large if self._measure.fits(*span, self.limits.kept))
 
-    def chunks(self, segments: Iterable[int] = ()) -> list[Chunk]:
+    def large_sections(self) -> list[Span]:
+        """The ranges that neither a heading nor an edge parts, and that are too large."""
+        edges = set(self.edges)
+        parted = sorted(at for at, rank in self._ranks.items() if rank <= _DEEPEST or at in edges)
+        return [span for span in map(Span._make, pairwise(parted)) if not self._fits(*span)]
+
+    def chunks(self, segments: Iterable[int] = (), topics: Iterable[int] = ()) -> list[Chunk]:
         """The chunks, in order; together they cover the document.
 
         Args:
             segments: where other parsers want the prose to be cut.
+            topics: where a new topic begins, in sections that are too large; no chunk reaches from one into the next.
         """
         if not self.text:
             return []
+        self._add_topics(topics)
         self._add(segments, _SEGMENT)
         for leaf in self._leaves():
             self._add(self._sentence_starts(leaf), _SENTENCE)
         places = sorted(self._ranks)
         self._measure.learn(places)
-        spans = (Span(places[a], places[b]) for a, b in self._split(places, 0, len(places) - 1))
+        edges = [0, *(bisect_left(places, at) for at in self.edges), len(places) - 1]
+        parts = (self._split(places, *pair) for pair in pairwise(sorted(set(edges))))
+        spans = (Span(places[a], places[b]) for part in parts for a, b in self._evened(places, part))
         overlapping = (Span(self._with_overlap(span, places), span.end) for span in spans)
         return [self._chunk(piece) for span in overlapping for piece in self._bounded(span)]
+
+    def sentences(self) -> list[Chunk]:
+        """A chunk for each sentence of running text and lists; for all other blocks, those of `chunks`."""
+        if not self.text:
+            return []
+        for block in self.blocks:
+            if block.kind in _SENTENCES:
+                self._add(self._starts_of_units(block.span, self.limits.size), _SENTENCE)
+        for leaf in self._leaves():
+            self._add(self._sentence_starts(leaf), _SENTENCE)
+        spans = map(Span._make, pairwise(sorted(self._ranks)))
+        return [self._chunk(piece) for span in spans for piece in self._bounded(span)]
 
     # --- positions
 
@@ -317,6 +347,19 @@ class Layout:
         for at in positions:
             if at not in self._ranks and not self._whole.hold(at) and not self._inline(self._index(at)).hold(at):
                 self._ranks[at] = rank
+
+    def _add_topics(self, topics: Iterable[int]) -> None:
+        """Add positions between blocks and sentences; a topic that begins in a block begins with its headings."""
+        for at in topics:
+            i = self._index(at)
+            if at == self.blocks[i].span.start:
+                start = self._anchors[i]
+            elif self.blocks[i].kind in _PROSE and not self._inline(i).hold(at):
+                start = at
+            else:
+                continue
+            if not self._whole.hold(start):
+                self._ranks[start] = min(self._ranks.get(start, _TOPIC), _TOPIC)
 
     def _inline(self, i: int) -> _Ranges:
         """The code spans, formulas and links in the lines of a block, as far as they fit."""
@@ -475,15 +518,46 @@ class Layout:
         """Whether a chunk that begins here is not to go on over a position of this rank.
 
         A subsection does not go on in a section above it, nor the end of an answer in the next question, nor one
-        segment in another.
+        segment or topic in another.
         """
         is_torn = rank in {_TIE, _LINE_TIE} and self._tied.hold(begin)
-        return rank == _SEGMENT or is_torn or self._is_below(begin, rank)
+        return rank in {_SEGMENT, _TOPIC} or is_torn or self._is_below(begin, rank)
 
     def _is_below(self, begin: int, rank: int) -> bool:
         """Whether a position of this rank begins a section above the one in which a chunk begins."""
         path = self._shown_paths[self._index(begin)] if rank < _TIE else ()
         return bool(path) and _rank(self.blocks[path[-1]]) > rank
+
+    def _evened(self, places: Sequence[int], chunks: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """The chunks, each that falls short given a part of the one before, unless a topic parts them."""
+        if not self.limits.least:
+            return chunks
+        evened = chunks[:1]
+        for chunk in chunks[1:]:
+            begin, middle = evened[-1]
+            pair = (evened[-1], chunk)
+            if self._ranks[places[middle]] != _TOPIC and any(self._is_short(places, *each) for each in pair):
+                middle = self._evener(places, begin, middle, chunk[1])
+            evened[-1:] = [(begin, middle), (middle, chunk[1])]
+        return evened
+
+    def _evener(self, places: Sequence[int], begin: int, middle: int, end: int) -> int:
+        """Where two neighbours are best parted so that neither falls short: at the best rank, then evenly."""
+        centre = (places[begin] + places[end]) // 2
+        ranks = {at: self._ranks[places[at]] for at in range(begin + 1, end)}
+        best_first = sorted(ranks, key=lambda at: (ranks[at], abs(places[at] - centre)))
+        pairs = ((at, ((begin, at), (at, end))) for at in best_first)
+        return next((at for at, pair in pairs if all(self._may_be(places, *piece) for piece in pair)), middle)
+
+    def _may_be(self, places: Sequence[int], first: int, last: int) -> bool:
+        """Whether a chunk between these places would fit, reach the least size, and cross no heading above its own."""
+        if not self._fits(places[first], places[last]) or self._is_short(places, first, last):
+            return False
+        best = min((self._ranks[place] for place in places[first + 1 : last]), default=_SENTENCE)
+        return not self._is_below(places[first], best)
+
+    def _is_short(self, places: Sequence[int], first: int, last: int) -> bool:
+        return self._measure.fits(places[first], places[last], self.limits.least - 1)
 
     def _is_tiny(self, start: int, end: int) -> bool:
         return self._measure.fits(start, end, self.limits.size // _TINY_SHARE)

@@ -2,6 +2,7 @@
 
 from llama_index_chunking_plus.node_parser.base import SpanNodeParser
 from llama_index_chunking_plus.node_parser.hybrid import HybridNodeParser
+from llama_index_chunking_plus.node_parser.multi_granularity import MultiGranularityNodeParser
 from llama_index_chunking_plus.node_parser.semantic import SemanticNodeParser
 from llama_index_chunking_plus.node_parser.sentence_window import ChineseSentenceWindowNodeParser
 from llama_index_chunking_plus.node_parser.sliding import SlidingWindowNodeParser
@@ -11,6 +12,7 @@ from llama_index_chunking_plus.node_parser.structured import StructuredMarkdownN
 __all__ = [
     "ChineseSentenceWindowNodeParser",
     "HybridNodeParser",
+    "MultiGranularityNodeParser",
     "SemanticNodeParser",
     "SlidingWindowNodeParser",
     "SmallToBigNodeParser",

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from llama_index.core.bridge.pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator
 from llama_index.core.callbacks import CallbackManager
@@ -140,6 +140,7 @@ class SpanNodeParser(NodeParser, ABC):
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+    _names_all_levels: ClassVar[bool] = False  # whether id_func names those too that are not searched
 
     id_func: IdFunc | None = Field(  # type: ignore[assignment]  # core's own type demands a __name__
         default=None, description="Gives the id of the i-th chunk of an input, instead of the deterministic UUID."
@@ -205,7 +206,7 @@ class SpanNodeParser(NodeParser, ABC):
 
     @collection_paused()
     def _build(self, sources: Sequence[Source], drafts: Sequence[Sequence[Draft]]) -> list[TextNode]:
-        ids = _IdMaker(self.class_name())
+        ids = IdMaker(self.class_name())
         nodes: list[TextNode] = []
         chains: dict[str, list[TextNode]] = {}
         for index, (source, chunks) in enumerate(zip(sources, drafts, strict=True)):
@@ -222,7 +223,7 @@ class SpanNodeParser(NodeParser, ABC):
         self._link(chains)
         return nodes
 
-    def _make_nodes(self, source: Source, drafts: Sequence[Draft], ids: _IdMaker) -> list[TextNode]:
+    def _make_nodes(self, source: Source, drafts: Sequence[Draft], ids: IdMaker) -> list[TextNode]:
         node_class, shared = _node_template(source.node)
         inherited, pages = _metadata_and_pages(source) if self.include_metadata else ({}, None)
         nested = {key: value for key, value in inherited.items() if isinstance(value, (dict, list, set))}
@@ -251,7 +252,7 @@ class SpanNodeParser(NodeParser, ABC):
             nodes.append(node)
         return nodes
 
-    def _ids(self, source: Source, drafts: Sequence[Draft], ids: _IdMaker) -> dict[Draft, str]:
+    def _ids(self, source: Source, drafts: Sequence[Draft], ids: IdMaker) -> dict[Draft, str]:
         """The ids of the drafts and of their parents; ``id_func`` names those that are searched."""
         number = count()
         id_of: dict[Draft, str] = {}
@@ -259,7 +260,7 @@ class SpanNodeParser(NodeParser, ABC):
             if draft.parent is not None and draft.parent not in id_of:
                 id_of[draft.parent] = ids.make(source, draft.parent)
             if draft not in id_of:
-                is_named = self.id_func is not None and not draft.level
+                is_named = self.id_func is not None and (self._names_all_levels or not draft.level)
                 id_of[draft] = self._named(next(number), source) if is_named else ids.make(source, draft)
         return id_of
 
@@ -358,7 +359,7 @@ def _hash(node: BaseNode) -> str:
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-class _IdMaker:
+class IdMaker:
     """Deterministic ids, unique within a call: UUID version 5 (RFC 9562) of where a chunk stands and what it says."""
 
     def __init__(self, parser: str) -> None:
@@ -366,6 +367,7 @@ class _IdMaker:
         self._issued: dict[str, int] = {}
 
     def make(self, source: Source, draft: Draft) -> str:
+        """The id of a chunk of this source."""
         start, end = source.place(draft.span)
         parser = f"{self._parser}/{draft.level}" if draft.level else self._parser
         name = "\0".join((source.root.node_id, parser, f"{start}:{end}", draft.text))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import warnings
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from llama_index.core.bridge.pydantic import Field, field_validator, model_validator
 from llama_index.core.schema import DEFAULT_TEXT_NODE_TMPL, BaseNode, TextNode
@@ -31,6 +32,7 @@ from llama_index_chunking_plus.core.sections import (
     Limits,
     closing_template,
 )
+from llama_index_chunking_plus.core.sizing import Ruler
 from llama_index_chunking_plus.core.spans import Span
 from llama_index_chunking_plus.errors import ChunkingPlusWarning
 from llama_index_chunking_plus.node_parser.base import Draft, Source, collection_paused
@@ -44,6 +46,13 @@ _LONGEST_TITLE = 300  # characters of a heading that metadata says
 _NEWLINE = re.compile(r"\r\n?|\n")
 _LOOKS = ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys", "metadata_separator", "metadata_template")
 _READERS = {"markdown": markdown_blocks, "numbered": numbered_blocks, "none": paragraph_blocks}
+
+
+class Reading(NamedTuple):
+    """What a text is measured with, and what it is made of."""
+
+    ruler: Ruler
+    blocks: list[Block]
 
 
 class StructuredMarkdownNodeParser(NestingNodeParser):
@@ -149,13 +158,22 @@ class StructuredMarkdownNodeParser(NestingNodeParser):
 
     @collection_paused()
     def _drafts(self, source: Source, layout: Layout, segments: Sequence[int]) -> list[Draft]:
-        writer = _Writer(source, self.header_path_separator, self._titles_above(source))
+        writer = SectionWriter(source, self.header_path_separator, self._titles_above(source))
         return [writer.draft(chunk) for chunk in layout.chunks(segments)]
 
     @collection_paused()
-    def _layout(self, source: Source, limit: int) -> Layout:
+    def _layout(
+        self,
+        source: Source,
+        limit: int,
+        reading: Reading | None = None,
+        edges: Sequence[int] = (),
+        least: int = 0,
+        kept: int = 0,
+    ) -> Layout:
+        """The document with the positions where it may be cut; for ``edges``, ``least`` and ``kept`` see `Layout`."""
         sizer, vocabulary, above = self._sizer, self._vocabulary, self._titles_above(source)
-        ruler = sizer.ruler(source.text)  # first: it counts the tokens of a long text in the background
+        ruler, blocks = reading or self._read(source.text)
 
         def path_size(path: tuple[Block, ...]) -> int:
             titles = _titles(above, path)
@@ -163,19 +181,25 @@ class StructuredMarkdownNodeParser(NestingNodeParser):
 
         return Layout(
             text=source.text,
-            blocks=self._blocks(source.text),
+            blocks=blocks,
             ruler=ruler,
             limits=Limits(
                 limit,
                 min(self.chunk_overlap, limit // 2),
-                keeps=self.oversized == "keep",
+                least=least,
+                kept=sys.maxsize if self.oversized == "keep" else kept,
                 path_size=path_size,
                 lead_size=lambda lead: sizer.size(f"{LEAD_KEY}: {_shown_lead(lead)}\n"),
                 tail_size=lambda tail: sizer.size(f"{GOES_ON_KEY}: {BlockKind.CODE.value}\n\n{tail}"),
             ),
             protected=list(self._protected(source.text)),
             units=lambda piece, part, room: units_that_fit(piece, self._ends(piece), part, room, vocabulary),
+            edges=edges,
         )
+
+    def _read(self, text: str) -> Reading:
+        ruler = self._sizer.ruler(text)  # first: it counts the tokens of a long text in the background
+        return Reading(ruler, self._blocks(text))
 
     def _blocks(self, text: str) -> list[Block]:
         structure = structure_of(text) if self.structure == "auto" else self.structure
@@ -221,7 +245,7 @@ class StructuredMarkdownNodeParser(NestingNodeParser):
             )
 
 
-class _Writer:
+class SectionWriter:
     """Makes drafts of the chunks of one input."""
 
     def __init__(self, source: Source, separator: str, above: Sequence[str]) -> None:
