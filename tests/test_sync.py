@@ -1162,27 +1162,3 @@ def _row_ids(store) -> set[str]:
 
 def _raise_disk_full(*_: object) -> None:
     raise RuntimeError("disk full")
-
-
-class Flushing:
-    """A served collection that another client has just begun to fill."""
-
-    def __init__(
-        self, failures: int, message: str = "Error creating hnsw segment reader: Nothing found on disk"
-    ) -> None:
-        self.failures, self.message, self.asked = failures, message, 0
-
-    def get(self, **_):
-        self.asked += 1
-        if self.asked <= self.failures:
-            raise RuntimeError(self.message)
-        return {"ids": ["a"], "embeddings": [[1.0, 0.0]]}
-
-
-def test_a_server_that_is_writing_its_first_file_is_asked_again(monkeypatch):
-    monkeypatch.setattr(stores, "_WAITS_SECONDS", (0.0,) * 3)
-    assert stores._with_vectors(Flushing(3), ["embeddings"])["embeddings"] == [[1.0, 0.0]]
-    for collection in (Flushing(4), Flushing(1, "no such collection")):
-        with pytest.raises(RuntimeError, match=collection.message):
-            stores._with_vectors(collection, ["embeddings"])
-    assert collection.asked == 1

@@ -19,7 +19,8 @@ class Granularity:
 
     Args:
         name: what the metadata of its chunks says under ``granularity``.
-        min_size: what its chunks should reach; a document that is smaller does without the level.
+        min_size: what its chunks reach unless a heading, a topic, the end of a larger chunk or a neighbour that has no
+            room prevents it; no paragraph that fits is cut for it. A document that is smaller does without the level.
         max_size: the largest size of a chunk.
         overlap: the largest size that neighbours share, in whole sentences; 10 to 15 % of ``max_size`` are usual.
         each_sentence: every sentence is a chunk of its own; for the last level only.

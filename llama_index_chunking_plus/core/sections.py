@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
@@ -49,6 +49,10 @@ _NO_CONTENT = frozenset({BlockKind.HEADING, BlockKind.BREAK, BlockKind.COMMENT})
 _BESIDE = _NO_CONTENT | {BlockKind.FRONT_MATTER}  # stand outside of sections, or are a part of all that follow
 _PROSE = frozenset({BlockKind.PARAGRAPH, BlockKind.QUOTE})
 _SENTENCES = _PROSE | {BlockKind.LIST}  # what is made of sentences
+_FOUND_ONCE = (  # what does not depend on the limits
+    *("_measure", "_frames", "_starts", "_start_set", "_paths", "_shown_paths", "_last_content", "_end_of_content"),
+    *("_block_ties", "_line_ties", "_inline_spans", "_path_sizes", "_lead_sizes"),
+)
 _CLOSED = re.compile(r"(\{content\})\n?[> ]*(?:`{3,}|~{3,})")
 
 
@@ -202,6 +206,7 @@ class Layout:
         protected: ranges that stay whole while they fit, ascending, none in another.
         units: finds the sentences of a piece, given a ruler for it and the largest size of a sentence.
         edges: positions that no chunk reaches over, ascending; the ends of larger chunks that these are parts of.
+        coarser: a layout of the same text, blocks and ruler with other limits; what it found is not looked for again.
     """
 
     text: str
@@ -211,14 +216,19 @@ class Layout:
     protected: Sequence[Span]
     units: Callable[[str, Ruler, int], Units]
     edges: Sequence[int] = ()
+    coarser: InitVar[Layout | None] = None
     _ranks: dict[int, int] = field(default_factory=dict, init=False)  # of the positions
     _ahead: dict[int, int] = field(default_factory=dict, init=False)  # sizes of what is shown ahead, by position
     _behind: dict[int, int] = field(default_factory=dict, init=False)  # and behind
     _path_sizes: dict[tuple[int, ...], int] = field(default_factory=dict, init=False)
     _lead_sizes: dict[tuple[Span, ...], int] = field(default_factory=dict, init=False)
     _atoms: dict[int, _Ranges] = field(default_factory=dict, init=False)  # what stands in lines, by block
+    _inline_spans: dict[int, list[Span]] = field(default_factory=dict, init=False)  # the same, too large or not
+    _line_ties: dict[Span, list[Span]] = field(default_factory=dict, init=False)  # of lines, by block
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, coarser: Layout | None) -> None:
+        if coarser is not None:
+            vars(self).update({name: getattr(coarser, name) for name in _FOUND_ONCE})
         self._measure.learn([*self._starts, *self._anchors, len(self.text)])
         self._ranks.update({at: rank for at, rank in self._candidates().items() if not self._whole.hold(at)})
         first = self.blocks[0].level if self.blocks else 0
@@ -239,7 +249,8 @@ class Layout:
         atomic = (block.span for block in self.blocks if block.is_atomic)
         inner = (span for i in self._large for span in self.blocks[i].inner)
         large = {span for span in [*atomic, *inner, *self.protected] if not self._holds(span)}
-        return sorted(span for span in large if self._measure.fits(*span, self.limits.kept))
+        uncut = (span for span in large if bisect_right(self.edges, span.start) == bisect_left(self.edges, span.end))
+        return sorted(span for span in uncut if self._measure.fits(*span, self.limits.kept))
 
     def large_sections(self) -> list[Span]:
         """The ranges that neither a heading nor an edge parts, and that are too large."""
@@ -274,11 +285,16 @@ class Layout:
             return []
         for block in self.blocks:
             if block.kind in _SENTENCES:
-                self._add(self._starts_of_units(block.span, self.limits.size), _SENTENCE)
+                starts = self._starts_of_units(block.span, self.limits.size)
+                self._add((at for at in starts if not self._is_beside_heading(at)), _SENTENCE)
         for leaf in self._leaves():
             self._add(self._sentence_starts(leaf), _SENTENCE)
         spans = map(Span._make, pairwise(sorted(self._ranks)))
         return [self._chunk(piece) for span in spans for piece in self._bounded(span)]
+
+    def _is_beside_heading(self, at: int) -> bool:
+        """Whether a cut here would part a heading from what stands below it, or what follows all content from that."""
+        return at >= self._end_of_content or self.blocks[self._index(max(at - 1, 0))].kind in _BESIDE
 
     # --- positions
 
@@ -319,11 +335,20 @@ class Layout:
     def _ties(self) -> list[Span]:
         """What belongs together and stands under one heading: blocks, and lines of blocks that are too large."""
         prose = (self.blocks[i].span for i in self._large if self.blocks[i].kind in _PROSE)
-        groups = [[block.span for block in self.blocks], *(_lines(self.text, span) for span in prose)]
-        found = (tie for group in groups for tie in ties(self.text, group) if len(group) > 1)
+        found = [*self._block_ties, *(tie for span in prose for tie in self._ties_of_lines(span))]
         opened = [block.span.start for block in self.blocks if block.level]
         under_one = (tie for tie in found if bisect_right(opened, tie.start) == bisect_left(opened, tie.end))
         return [Span(tie.start, self._end_of_tie(tie)) for tie in under_one]
+
+    @cached_property
+    def _block_ties(self) -> list[Span]:
+        return ties(self.text, [block.span for block in self.blocks]) if len(self.blocks) > 1 else []
+
+    def _ties_of_lines(self, span: Span) -> list[Span]:
+        if span not in self._line_ties:
+            lines = _lines(self.text, span)
+            self._line_ties[span] = ties(self.text, lines) if len(lines) > 1 else []
+        return self._line_ties[span]
 
     def _end_of_tie(self, tie: Span) -> int:
         """Where it ends, but for comments and rules that belong to what follows."""
@@ -364,7 +389,9 @@ class Layout:
     def _inline(self, i: int) -> _Ranges:
         """The code spans, formulas and links in the lines of a block, as far as they fit."""
         if i not in self._atoms:
-            self._atoms[i] = _Ranges(atom for atom in inline_atoms(self.text, self.blocks[i]) if self._holds(atom))
+            if i not in self._inline_spans:
+                self._inline_spans[i] = list(inline_atoms(self.text, self.blocks[i]))
+            self._atoms[i] = _Ranges(atom for atom in self._inline_spans[i] if self._holds(atom))
         return self._atoms[i]
 
     def _sentence_starts(self, leaf: Span) -> list[int]:
@@ -447,9 +474,8 @@ class Layout:
 
     def _size_of_path(self, path: tuple[int, ...]) -> int:
         if path not in self._path_sizes:
-            size = self.limits.path_size(tuple(self.blocks[i] for i in path))
-            self._path_sizes[path] = min(size, self.limits.size // 2)
-        return self._path_sizes[path]
+            self._path_sizes[path] = self.limits.path_size(tuple(self.blocks[i] for i in path))
+        return min(self._path_sizes[path], self.limits.size // 2)
 
     # --- what is shown around a chunk
 
@@ -529,17 +555,24 @@ class Layout:
         return bool(path) and _rank(self.blocks[path[-1]]) > rank
 
     def _evened(self, places: Sequence[int], chunks: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """The chunks, each that falls short given a part of the one before, unless a topic parts them."""
+        """The chunks, each that falls short put together with the one before, or given a part of it."""
         if not self.limits.least:
             return chunks
         evened = chunks[:1]
         for chunk in chunks[1:]:
-            begin, middle = evened[-1]
-            pair = (evened[-1], chunk)
-            if self._ranks[places[middle]] != _TOPIC and any(self._is_short(places, *each) for each in pair):
-                middle = self._evener(places, begin, middle, chunk[1])
-            evened[-1:] = [(begin, middle), (middle, chunk[1])]
+            evened += self._pair(places, evened.pop(), chunk)
         return evened
+
+    def _pair(self, places: Sequence[int], first: tuple[int, int], second: tuple[int, int]) -> list[tuple[int, int]]:
+        """Two neighbours; if one falls short, as one, or parted elsewhere, unless a topic parts them."""
+        (begin, middle), (_, end) = first, second
+        rank = self._ranks[places[middle]]
+        if rank == _TOPIC or not (self._is_short(places, *first) or self._is_short(places, *second)):
+            return [first, second]
+        if rank > _DEEPEST and self._may_be(places, begin, end):
+            return [(begin, end)]
+        middle = self._evener(places, begin, middle, end)
+        return [(begin, middle), (middle, end)]
 
     def _evener(self, places: Sequence[int], begin: int, middle: int, end: int) -> int:
         """Where two neighbours are best parted so that neither falls short: at the best rank, then evenly."""
@@ -547,14 +580,13 @@ class Layout:
         ranks = {at: self._ranks[places[at]] for at in range(begin + 1, end)}
         best_first = sorted(ranks, key=lambda at: (ranks[at], abs(places[at] - centre)))
         pairs = ((at, ((begin, at), (at, end))) for at in best_first)
-        return next((at for at, pair in pairs if all(self._may_be(places, *piece) for piece in pair)), middle)
+        even = (at for at, pair in pairs if not any(self._is_short(places, *piece) for piece in pair))
+        return next((at for at in even if self._may_be(places, begin, at) and self._may_be(places, at, end)), middle)
 
     def _may_be(self, places: Sequence[int], first: int, last: int) -> bool:
-        """Whether a chunk between these places would fit, reach the least size, and cross no heading above its own."""
-        if not self._fits(places[first], places[last]) or self._is_short(places, first, last):
-            return False
+        """Whether a chunk between these places would fit, and goes on over nothing that it is not to go on over."""
         best = min((self._ranks[place] for place in places[first + 1 : last]), default=_SENTENCE)
-        return not self._is_below(places[first], best)
+        return self._fits(places[first], places[last]) and not self._is_apart(places[first], best)
 
     def _is_short(self, places: Sequence[int], first: int, last: int) -> bool:
         return self._measure.fits(places[first], places[last], self.limits.least - 1)

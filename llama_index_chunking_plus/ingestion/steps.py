@@ -10,7 +10,7 @@ from llama_index.core.schema import BaseNode, TransformComponent
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from llama_index_chunking_plus.core.plan import Call, overrides
-from llama_index_chunking_plus.storage.stores import replace_rows
+from llama_index_chunking_plus.storage.stores import own_async, replace_rows
 
 
 def transform(transformation: TransformComponent, nodes: Sequence[BaseNode]) -> Call:
@@ -28,7 +28,7 @@ def transform(transformation: TransformComponent, nodes: Sequence[BaseNode]) -> 
 
 def add_rows(vector_store: BasePydanticVectorStore, nodes: Sequence[BaseNode]) -> Call:
     """Put these nodes into the vector store."""
-    own = overrides(vector_store, "async_add", BasePydanticVectorStore)
+    own = own_async(vector_store, "async_add")
     return Call(partial(vector_store.add, nodes), partial(vector_store.async_add, nodes) if own else None)
 
 
@@ -39,6 +39,6 @@ def put_rows(vector_store: BasePydanticVectorStore, nodes: Sequence[BaseNode]) -
 
 def delete_unlisted(vector_store: BasePydanticVectorStore, document_id: str) -> Call:
     """Delete whatever rows the vector store has of the document."""
-    own = overrides(vector_store, "adelete", BasePydanticVectorStore)
+    own = own_async(vector_store, "adelete")
     async_call = partial(vector_store.adelete, document_id) if own else None
     return Call(partial(vector_store.delete, document_id), async_call)

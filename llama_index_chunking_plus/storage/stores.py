@@ -1,68 +1,47 @@
-"""What each kind of vector store can take and tell, in one table.
+"""What vector stores can take and tell, whatever kind they are.
 
 LlamaIndex's own interface can neither say how many rows a store takes at once nor which rows it holds. Both decide
-whether an ingestion can be trusted, so they stand here, one entry per store. A store without an entry works too: it
-gets small batches, and nobody can check what it holds. Rows are read by LlamaIndex's own `get_nodes`, where it works.
+whether an ingestion can be trusted, so each kind of store has an entry (`StoreFacts`) in a module of its own, and the
+table stands here. A store without an entry works too: it gets small batches, and nobody can check what it holds. Rows
+are read by LlamaIndex's own `get_nodes`, where it works.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-import numpy as np
 from llama_index.core.schema import BaseNode
 from llama_index.core.vector_stores.types import (
     BasePydanticVectorStore,
     FilterOperator,
     MetadataFilter,
     MetadataFilters,
-    VectorStoreQuery,
 )
 
-from llama_index_chunking_plus.core.plan import Call, overrides
+from llama_index_chunking_plus.core.plan import Call, Plan, arun, overrides, run
+from llama_index_chunking_plus.storage import chroma, milvus, qdrant, simple
+from llama_index_chunking_plus.storage.facts import (
+    DEFAULT_BATCH_SIZE,
+    MAX_ASKED,
+    Metric,
+    Restriction,
+    StoreFacts,
+    pages,
+)
 
-DEFAULT_BATCH_SIZE = 1_000
-MAX_ASKED = 1_000  # ids or values in one question to a store: far below every limit known, far above one query's need
-_PAGE = 5_000  # rows asked for at once
-_EVERY_ROW = 2**31 - 1
-_IS_BEING_WRITTEN = "Nothing found on disk"  # what a Chroma server says then
-_WAITS_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8)
-_NO_ROW = "chunking-plus/no-such-row"
+__all__ = ["DEFAULT_BATCH_SIZE", "MAX_ASKED", "Metric", "Restriction", "StoreFacts", "pages"]
+
 _FEW_DOCUMENTS = 16  # up to here one query per document is cheaper than the list of all rows
+_FACTS = {
+    "ChromaVectorStore": chroma.FACTS,
+    "MilvusVectorStore": milvus.FACTS,
+    "QdrantVectorStore": qdrant.FACTS,
+    "SimpleVectorStore": simple.FACTS,
+}
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class StoreFacts:
-    """What one kind of store can take and tell; every function gets the vector store as its first argument.
-
-    Args:
-        max_batch_size: how many rows it takes in one call.
-        row_ids: the ids of all its rows.
-        owners: the document id of each of the given rows.
-        document_row_ids: the ids of one document's rows.
-        dimension: the length of its vectors, None if it takes any.
-        ids_with: the ids of the rows whose metadata has one of the values under the key; for a store that keeps no
-            texts, and so has no rows to return.
-        rows_where: the rows that pass a filter; for a store whose `get_nodes` does not take a filter alone.
-        replace_rows: puts nodes in the place of the rows with their ids, never leaving an id without a row.
-        settle: makes the store act on what a caller that died has left with it; for a store that can be late.
-    """
-
-    max_batch_size: Callable[[Any], int]
-    row_ids: Callable[[Any], list[str]]
-    owners: Callable[[Any, Sequence[str]], dict[str, str]]
-    document_row_ids: Callable[[Any, str], list[str]]
-    dimension: Callable[[Any], int | None]
-    ids_with: Callable[[Any, str, Sequence[str]], list[str]] | None = None
-    rows_where: Callable[[Any, MetadataFilters], Sequence[BaseNode]] | None = None
-    replace_rows: Callable[[Any, Sequence[BaseNode]], None] | None = None
-    settle: Callable[[Any], None] | None = None
 
 
 def max_batch_size(vector_store: BasePydanticVectorStore) -> int:
@@ -156,18 +135,53 @@ def finds_ids(vector_store: BasePydanticVectorStore) -> bool:
     return facts is not None and facts.ids_with is not None
 
 
+def own_async(vector_store: BasePydanticVectorStore, method: str) -> bool:
+    """Whether the store has a method of its own under this name that can be awaited; LlamaIndex's defaults block."""
+    facts = _facts(vector_store)
+    return (facts is None or facts.has_async) and overrides(vector_store, method, BasePydanticVectorStore)
+
+
 def rows_by_id(vector_store: BasePydanticVectorStore, row_ids: Sequence[str]) -> Call:
     """Asks for these rows, in any order; unknown ids are left out. At least one id, none twice, at most `MAX_ASKED`."""
-    return _get_nodes(vector_store, node_ids=list(row_ids))
+    question, facts = _get_nodes(vector_store, node_ids=list(row_ids)), _facts(vector_store)
+    return as_call(partial(_ask_if_there, vector_store, question)) if facts and facts.exists else question
 
 
 def rows_with(vector_store: BasePydanticVectorStore, key: str, values: Sequence[str]) -> Call:
     """Asks for the rows whose metadata has one of the values under the key: at least one, at most `MAX_ASKED`."""
     one_of = MetadataFilter(key=key, operator=FilterOperator.IN, value=list(values))
     filters, facts = MetadataFilters(filters=[one_of]), _facts(vector_store)
-    if facts and facts.rows_where and not overrides(vector_store, "aget_nodes", BasePydanticVectorStore):
+    if facts and facts.rows_where and not own_async(vector_store, "aget_nodes"):
         return Call(partial(facts.rows_where, vector_store, filters))
     return _get_nodes(vector_store, node_ids=None, filters=filters)
+
+
+def stored_vectors(vector_store: BasePydanticVectorStore, row_ids: Sequence[str]) -> Mapping[str, Any] | None:
+    """The vectors of these rows, by row id, as far as there are any; None if the store cannot be asked for them."""
+    facts = _facts(vector_store)
+    return facts.vectors(vector_store, row_ids) if facts else None
+
+
+def metric_of(vector_store: BasePydanticVectorStore) -> Metric | None:
+    """What the store's scores mean; None if that is not known."""
+    facts = _facts(vector_store)
+    return facts.metric(vector_store) if facts else None
+
+
+def restriction_of(vector_store: BasePydanticVectorStore, filters: MetadataFilters) -> Restriction:
+    """How the store's adapter is told the filter; as it is, if the store is not in the table.
+
+    Raises:
+        OptionError: the store does not know an operator.
+    """
+    facts = _facts(vector_store)
+    return facts.restrict(vector_store, filters) if facts else Restriction({"filters": filters}, {})
+
+
+def has_collection(vector_store: BasePydanticVectorStore) -> bool:
+    """Whether there is anything to ask; a store that makes its collection with the first row fails before that."""
+    facts = _facts(vector_store)
+    return facts is None or facts.exists is None or facts.exists(vector_store)
 
 
 def ids_with(vector_store: BasePydanticVectorStore, key: str, values: Sequence[str]) -> list[str]:
@@ -191,14 +205,19 @@ def delete_document_rows(vector_store: BasePydanticVectorStore, document_id: str
         delete_rows(vector_store, rows[document_id])
 
 
-def pages(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """The items in order, at most ``size`` at a time."""
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
+def as_call(plan: Callable[[], Plan[T]]) -> Call:
+    """A plan as one request of another one."""
+    return Call(lambda: run(plan()), lambda: arun(plan()))
+
+
+def _ask_if_there(vector_store: BasePydanticVectorStore, question: Call) -> Plan[Sequence[BaseNode]]:
+    there: bool = yield Call(partial(has_collection, vector_store))
+    rows: Sequence[BaseNode] = (yield question) if there else []
+    return rows
 
 
 def _get_nodes(vector_store: BasePydanticVectorStore, **question: Any) -> Call:
-    own = overrides(vector_store, "aget_nodes", BasePydanticVectorStore)  # the default blocks the event loop
+    own = own_async(vector_store, "aget_nodes")
     return Call(
         partial(vector_store.get_nodes, **question), partial(vector_store.aget_nodes, **question) if own else None
     )
@@ -213,152 +232,6 @@ def _owners_of_all(
     return ((row_id, owners.get(row_id, "")) for row_id in row_ids)
 
 
-# --- Chroma: its client knows the limit (the adapter's constant is larger); an empty collection keeps its dimension ---
-
-
-def _chroma_max_batch_size(store: Any) -> int:
-    client = getattr(store.client, "_client", None)
-    limit = getattr(client, "get_max_batch_size", None)
-    return int(limit()) if limit else DEFAULT_BATCH_SIZE
-
-
-def _chroma_ids(store: Any, where: dict[str, str] | None) -> list[str]:
-    ids: list[str] = []
-    while True:
-        page = store.client.get(where=where, include=[], limit=_PAGE, offset=len(ids))["ids"]
-        ids.extend(page)
-        if len(page) < _PAGE:
-            return ids
-
-
-def _chroma_owners(store: Any, row_ids: Sequence[str]) -> dict[str, str]:
-    owners: dict[str, str] = {}
-    for page in pages(row_ids, _PAGE):
-        found = store.client.get(ids=list(page), include=["metadatas"])
-        for row_id, metadata in zip(found["ids"], found["metadatas"], strict=True):
-            owners[row_id] = str((metadata or {}).get("document_id", ""))
-    return owners
-
-
-def _chroma_rows_where(store: Any, filters: MetadataFilters) -> Sequence[BaseNode]:
-    """Without a vector its `query` is a plain get; `get_nodes` with a filter and no ids fails in old adapters."""
-    return store.query(VectorStoreQuery(filters=filters, similarity_top_k=_EVERY_ROW)).nodes or []
-
-
-class _InPlace:
-    """A Chroma collection whose `add` replaces: the adapter only knows `add`, which keeps the old row of an id."""
-
-    def __init__(self, collection: Any) -> None:
-        self._collection = collection
-
-    def add(self, **rows: Any) -> None:
-        """Put these rows in the place of those with their ids, and send no vector again that did not change.
-
-        Chroma links a point anew when its vector is sent. Where many rows have the same vector, that cuts its graph
-        into pieces, and queries miss rows, or find none, for good.
-        """
-        olds, columns = self._olds(rows["ids"]), list(rows)
-        kept: list[dict[str, Any]] = []
-        moved: list[dict[str, Any]] = []
-        fresh: list[dict[str, Any]] = []
-        for values in zip(*rows.values(), strict=True):
-            row = dict(zip(columns, values, strict=True))
-            old = olds.get(row["ids"])
-            if old is None:
-                fresh.append(row)
-                continue
-            row["metadatas"] = {**dict.fromkeys(old["metadatas"] or {}), **row["metadatas"]}  # else old keys would stay
-            (kept if _same_vector_and_text(row, old) else moved).append(row)
-        _send(self._collection.update, kept, ["ids", "metadatas"])
-        _send(self._collection.update, moved, columns)
-        _send(self._collection.add, fresh, columns)
-
-    def _olds(self, row_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-        columns = ["embeddings", "documents", "metadatas"]
-        found = _with_vectors(self._collection, columns, ids=list(row_ids))
-        return {
-            row_id: {column: found[column][position] for column in columns}
-            for position, row_id in enumerate(found["ids"])
-        }
-
-
-def _with_vectors(collection: Any, columns: Sequence[str], **which: Any) -> Mapping[str, Any]:
-    """Rows with their vectors; asked again where a server is just writing the first file of its index for someone else.
-
-    Until the file is there the server answers with an error, "Nothing found on disk" (chromadb 1.5.9).
-    """
-    for wait_seconds in _WAITS_SECONDS:
-        try:
-            return dict(collection.get(include=list(columns), **which))
-        except Exception as error:
-            if _IS_BEING_WRITTEN not in str(error):
-                raise
-        time.sleep(wait_seconds)
-    return dict(collection.get(include=list(columns), **which))
-
-
-def _same_vector_and_text(row: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
-    return row["documents"] == old["documents"] and np.allclose(row["embeddings"], old["embeddings"], atol=1e-7)
-
-
-def _send(call: Callable[..., Any], rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    if rows:
-        call(**{column: [row[column] for row in rows] for column in columns})
-
-
-def _chroma_replace_rows(store: Any, nodes: Sequence[BaseNode]) -> None:
-    type(store)(chroma_collection=_InPlace(store.client)).add(list(nodes))
-
-
-def _chroma_settle(store: Any) -> None:
-    """A write, of nothing: a server that noted a dead client's write acts on it no earlier than at the next one."""
-    store.client.delete(ids=[_NO_ROW])
-
-
-def _chroma_dimension(store: Any) -> int | None:
-    embeddings = _with_vectors(store.client, ["embeddings"], limit=1)["embeddings"]
-    return len(embeddings[0]) if len(embeddings) else None
-
-
-# --- LlamaIndex's in-memory store ---
-
-
-def _simple_owners(store: Any, row_ids: Sequence[str]) -> dict[str, str]:
-    owners = store.data.text_id_to_ref_doc_id
-    return {row_id: owners[row_id] for row_id in row_ids}
-
-
-def _simple_document_row_ids(store: Any, document_id: str) -> list[str]:
-    return [row_id for row_id, owner in store.data.text_id_to_ref_doc_id.items() if owner == document_id]
-
-
-def _simple_ids_with(store: Any, key: str, values: Sequence[str]) -> list[str]:
-    wanted = set(values)
-    return [row_id for row_id, metadata in list(store.data.metadata_dict.items()) if metadata.get(key) in wanted]
-
-
-_FACTS: dict[str, StoreFacts] = {
-    "ChromaVectorStore": StoreFacts(
-        max_batch_size=_chroma_max_batch_size,
-        row_ids=lambda store: _chroma_ids(store, None),
-        owners=_chroma_owners,
-        document_row_ids=lambda store, document_id: _chroma_ids(store, {"document_id": document_id}),
-        dimension=_chroma_dimension,
-        rows_where=_chroma_rows_where,
-        replace_rows=_chroma_replace_rows,
-        settle=_chroma_settle,
-    ),
-    "SimpleVectorStore": StoreFacts(
-        max_batch_size=lambda _: 10_000,
-        row_ids=lambda store: list(store.data.text_id_to_ref_doc_id),
-        owners=_simple_owners,
-        document_row_ids=_simple_document_row_ids,
-        dimension=lambda _: None,
-        ids_with=_simple_ids_with,
-        replace_rows=lambda store, nodes: store.add(list(nodes)),
-    ),
-}
-
-
 def _facts(vector_store: BasePydanticVectorStore) -> StoreFacts | None:
-    return _FACTS.get(vector_store.class_name())
+    facts = _FACTS.get(vector_store.class_name())
+    return None if facts and facts.needs_client and vector_store.client is None else facts

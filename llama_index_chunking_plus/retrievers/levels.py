@@ -1,0 +1,190 @@
+"""What retrievers over several levels share: nearest rows of a level, all scores as cosines, hits that explain themselves."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+from llama_index.core import VectorStoreIndex
+from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
+from llama_index.core.vector_stores.types import MetadataFilters, VectorStoreQueryResult
+
+from llama_index_chunking_plus.core.hierarchy import COARSE_KEY, DEPTH_KEY, GRANULARITY_KEY
+from llama_index_chunking_plus.core.plan import Call, Plan
+from llama_index_chunking_plus.core.vectors import cosines
+from llama_index_chunking_plus.errors import ChunkingPlusWarning, EmbeddingError, OptionError
+from llama_index_chunking_plus.storage.similarity import cosine_scale, query_rows, vectors_of
+from llama_index_chunking_plus.storage.stores import MAX_ASKED, pages, rows_by_id
+
+EXPLANATION_KEY = "explanation"
+
+_EXCLUSIONS = ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys")
+_UNIT = 1e-3  # how far a length may be from 1
+
+
+@dataclass(frozen=True)
+class LevelHit:
+    """A row that was found, and how near it is.
+
+    Args:
+        node: the row.
+        cosine: with the query.
+        scores: what spoke for it, by name.
+    """
+
+    node: BaseNode
+    cosine: float
+    scores: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def level(self) -> str:
+        """The name of its level; "" for a node of another parser."""
+        return str(self.node.metadata.get(GRANULARITY_KEY, ""))
+
+    @property
+    def parent_id(self) -> str | None:
+        """The id of the chunk one level up; None for the largest ones."""
+        if self.node.metadata.get(DEPTH_KEY) == 0:
+            return None
+        parent_id = self.node.metadata.get("parent_id")
+        return parent_id if isinstance(parent_id, str) else None
+
+    @property
+    def coarse_id(self) -> str:
+        """The id of the largest chunk that it is in, or its own."""
+        return str(self.node.metadata.get(COARSE_KEY, self.node.node_id))
+
+    def scored(self, **scores: float) -> LevelHit:
+        """The hit with further scores."""
+        return replace(self, scores={**self.scores, **scores})
+
+    def explained(self, score: float, notes: Sequence[str] = ()) -> NodeWithScore:
+        """What is returned: a copy of the node whose hidden metadata says level, parents and scores."""
+        parents = [*dict.fromkeys(name for name in (self.parent_id, self.coarse_id) if name)]
+        explanation = {
+            "level": self.level,
+            "parents": [name for name in parents if name != self.node.node_id],
+            "scores": {name: round(value, 6) for name, value in self.scores.items()},
+            **({"notes": list(notes)} if notes else {}),
+        }
+        hidden = {name: [*dict.fromkeys([*getattr(self.node, name), EXPLANATION_KEY])] for name in _EXCLUSIONS}
+        metadata = {**self.node.metadata, EXPLANATION_KEY: explanation}
+        copied = self.node.model_copy(
+            update={"metadata": metadata, "relationships": dict(self.node.relationships), **hidden}
+        )
+        return NodeWithScore(node=copied, score=score)
+
+
+class LevelStore:
+    """The vector store, embedding model and docstore of an index, asked by plans.
+
+    Args:
+        index: any `VectorStoreIndex`; its docstore has the nodes where its vector store keeps no texts.
+
+    Raises:
+        OptionError: it is none.
+    """
+
+    def __init__(self, index: VectorStoreIndex) -> None:
+        if not isinstance(index, VectorStoreIndex):
+            raise OptionError(
+                f"index={index!r} is no VectorStoreIndex; pass VectorStoreIndex.from_vector_store(...), say"
+            )
+        self.vector_store = index.vector_store
+        self.embed_model = index._embed_model  # noqa: SLF001  core has no other way to it
+        self._docstore = index.docstore
+
+    def embed(self, query: QueryBundle) -> Plan[list[float]]:
+        """The vector of the query, its own if it has one.
+
+        Raises:
+            EmbeddingError: it is zero or not finite.
+        """
+        vector = query.embedding
+        if vector is None:
+            model, texts = self.embed_model, query.embedding_strs
+            vector = yield Call(
+                partial(model.get_agg_embedding_from_queries, texts),
+                partial(model.aget_agg_embedding_from_queries, texts),
+            )
+        if vector is None or not (np.isfinite(vector).all() and np.any(vector)):
+            raise EmbeddingError("the embedding model gave no usable vector for the query: zero, or not finite")
+        return list(vector)
+
+    def nearest(
+        self,
+        vector: Sequence[float],
+        top_k: int,
+        filters: MetadataFilters | None,
+        *,
+        equal: Mapping[str, str | int | float] | None = None,
+        one_of: tuple[str, Sequence[str]] | None = None,
+    ) -> Plan[list[LevelHit]]:
+        """The nearest rows that pass all filters, best first, with their cosines; see `query_rows`."""
+        if top_k < 1:
+            return []
+        found: VectorStoreQueryResult = yield query_rows(
+            self.vector_store, vector, top_k, filters, equal=equal, one_of=one_of
+        )
+        ids = list(found.ids or [])
+        if not ids:
+            return []
+        near = yield from self._as_cosines(vector, ids, list(found.similarities or []))
+        nodes = {node.node_id: node for node in found.nodes or ()} or (yield from self.rows(ids))
+        hits = [LevelHit(nodes[key], near[key]) for key in ids if key in nodes]
+        return sorted(hits, key=lambda hit: (-hit.cosine, hit.node.node_id))
+
+    def rows(self, row_ids: Sequence[str]) -> Plan[dict[str, BaseNode]]:
+        """The rows with these ids, as far as there are any."""
+        wanted = list(dict.fromkeys(row_ids))
+        if not self.vector_store.stores_text:
+            nodes: Sequence[BaseNode] = yield Call(partial(self._docstore.get_nodes, wanted, raise_error=False))
+            return {node.node_id: node for node in nodes}
+        found: dict[str, BaseNode] = {}
+        for page in pages(wanted, MAX_ASKED):
+            nodes = yield rows_by_id(self.vector_store, page)
+            found.update({node.node_id: node for node in nodes})
+        return found
+
+    def cosines(self, vector: Sequence[float], row_ids: Sequence[str]) -> Plan[dict[str, float]]:
+        """The cosines of the query with these rows, from their vectors, as far as the store has them."""
+        found = (yield vectors_of(self.vector_store, row_ids)) if row_ids else {}
+        if not found:
+            return {}
+        similar = cosines(np.asarray(vector), np.stack(list(found.values())))
+        return dict(zip(found, similar.tolist(), strict=True))
+
+    def _as_cosines(self, vector: Sequence[float], ids: Sequence[str], scores: list[float]) -> Plan[dict[str, float]]:
+        """The store's scores as cosines; where they cannot be, the cosines of its vectors."""
+        is_unit = abs(math.sqrt(math.fsum(x * x for x in vector)) - 1) < _UNIT
+        scale = yield Call(partial(cosine_scale, self.vector_store, unit_vectors=is_unit))
+        if scale is not None:
+            return {key: float(np.clip(scale(score), -1, 1)) for key, score in zip(ids, scores, strict=True)}
+        near: dict[str, float] = yield from self.cosines(vector, ids)
+        if near:
+            return near
+        warn(
+            f"What the scores of {type(self.vector_store).__name__} mean is not known, and it does not tell its vectors; "
+            "its scores are taken as cosines."
+        )
+        return dict(zip(ids, scores, strict=True))
+
+
+def warn(message: str) -> None:
+    """One warning of a documented fallback."""
+    warnings.warn(message, ChunkingPlusWarning, stacklevel=3)
+
+
+def checked_top_k(**options: int) -> None:
+    """Refuse numbers of hits that are no whole numbers from 1.
+
+    Raises:
+        OptionError: one is not.
+    """
+    for name, value in options.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise OptionError(f"{name}={value!r} is no whole number from 1")
