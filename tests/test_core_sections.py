@@ -25,9 +25,10 @@ def units(piece: str, ruler: Ruler, limit: int) -> Units:
 
 
 def layout(text: str, size: int, overlap: int = 0, sizer: Sizer | None = None, **options: Any) -> Layout:
-    protected = options.pop("protected", [])
+    protected, edges = options.pop("protected", []), options.pop("edges", [])
     ruler = (sizer or CharacterSizer()).ruler(text)
-    return Layout(text, markdown_blocks(text), ruler, Limits(size, overlap, **{**FREE, **options}), protected, units)
+    limits = Limits(size, overlap, **{**FREE, **options})
+    return Layout(text, markdown_blocks(text), ruler, limits, protected, units, edges)
 
 
 def cut(text: str, size: int, **options: Any) -> list[str]:
@@ -179,3 +180,137 @@ def test_chunks_of_any_text_cover_it_in_order_and_are_bounded(text, size, overla
         held = any(span.start <= whole.start and whole.end <= span.end for whole in parts.kept)
         assert held or sizer.size(span.of(text)) <= limit
     assert cursor == len(text)
+
+
+# -- levels of one document
+
+
+LONG = "# 甲\n\n" + "一二三四五。" * 12 + "\n\n" + "六七八九十。" * 12 + "\n"
+
+
+def spans_of(chunks: list[Chunk]) -> list[Span]:
+    return [chunk.span for chunk in chunks]
+
+
+def inside(spans: list[Span], text: str, edges: list[int]) -> bool:
+    return all(not span.start < edge < span.end for span in spans for edge in edges) and is_partition(spans, len(text))
+
+
+def test_no_chunk_reaches_over_an_edge_even_where_it_would_fit() -> None:
+    for edges in ([], [5], [11, 40, 80], [1, 2, 3], [len(LONG) - 1]):
+        spans = spans_of(layout(LONG, 60, edges=edges).chunks())
+        assert inside(spans, LONG, edges)
+        assert {*edges} <= {span.start for span in spans}
+    assert len(layout(LONG, 10**4, edges=[20, 50]).chunks()) == 3
+
+
+def test_a_topic_begins_a_chunk_and_its_headings_go_along() -> None:
+    text = "# 甲\n\n一二三。四五六。七八九。\n\n## 乙\n\n一二三。四五六。\n\n七八九。\n"
+    in_paragraph, in_section = text.index("四五六"), text.index("一二三", 20)
+    chunks = layout(text, 16).chunks(topics=[in_paragraph, in_section])
+    starts = {chunk.span.start for chunk in chunks}
+    assert in_paragraph in starts
+    assert text.index("## 乙") in starts
+    assert in_section not in starts
+
+
+def test_a_topic_tears_nothing_that_stays_whole() -> None:
+    table = "| a |\n|---|\n| 一 |\n"
+    text = f"一二三。`a。b`四五六。\n\n{table}\n七八九。\n"
+    within = [text.index("b`"), text.index("|---"), text.index("| 一")]
+    assert not {*within} & {chunk.span.start for chunk in layout(text, 28).chunks(topics=within)}
+
+
+def test_what_falls_short_is_put_together_or_evened_out() -> None:
+    for n in range(2, 40):
+        text = "一二三四五。" * n
+        sizes = [len(chunk.span.of(text)) for chunk in layout(text, 60, least=24).chunks()]
+        assert sum(sizes) == len(text)
+        assert max(sizes) <= 60
+        assert len(sizes) == 1 or min(sizes) >= 24
+
+
+def test_a_short_paragraph_goes_with_the_one_before_but_not_over_a_heading_or_a_topic() -> None:
+    introduced = "一二三四五六七八。\n\n如下：\n\n```\n" + "abcdef\n" * 4 + "```\n"
+    assert cut(introduced, 36) == ["一二三四五六七八。\n\n", "如下：\n\n", "```\nabcdef\nabcdef\nabcdef\nabcdef\n```\n"]
+    assert cut(introduced, 36, least=10)[0] == "一二三四五六七八。\n\n如下：\n\n"
+    headed = "一。\n\n# 甲\n\n" + "二三四五六。" * 6 + "\n"
+    assert cut(headed, 45, least=20)[0] == "一。\n\n"
+    topics = "一二三四五。" * 10
+    spans = spans_of(layout(topics, 48, least=20).chunks(topics=[12]))
+    assert spans[0] == Span(0, 12)
+
+
+def test_an_answer_is_not_evened_out_with_the_next_question() -> None:
+    text = "问：一？\n\n答：" + "二三四五六。" * 8 + "\n\n问：七？\n\n答：八。\n"
+    for size in range(24, 60):
+        for chunk in cut(text, size, least=size // 2):
+            assert chunk.startswith("问") or "问：" not in chunk
+
+
+def test_an_atomic_block_is_kept_up_to_its_own_limit_and_not_where_an_edge_tears_it() -> None:
+    table = "| a |\n|---|\n" + "| 一 |\n" * 9
+    text = f"一。\n\n{table}\n二。\n"
+    kept = layout(text, 20, kept=len(table) + 1)
+    assert [span.of(text).strip() for span in kept.kept] == [table.strip()]
+    assert any(table in chunk.span.of(text) for chunk in kept.chunks())
+    assert layout(text, 20, kept=len(table) - 2).kept == []
+    torn = layout(text, 20, kept=10**3, edges=[text.index("| 一") + 12])
+    assert torn.kept == []
+    assert max(len(chunk.span.of(text)) for chunk in torn.chunks()) <= 20
+
+
+def test_large_sections_are_those_that_no_heading_and_no_edge_parts() -> None:
+    text = f"{LONG}\n# 乙\n\n一。\n\n## 丙\n\n{'七八九。' * 20}\n"
+    assert [span.of(text).split("\n")[0] for span in layout(text, 60).large_sections()] == ["# 甲", "## 丙"]
+    assert layout(text, 10**4).large_sections() == []
+    edge = text.index("六七")
+    assert edge in {span.start for span in layout(text, 60, edges=[edge]).large_sections()}
+
+
+def test_each_sentence_is_a_chunk_that_keeps_its_headings() -> None:
+    text = "# 甲\n\n一二。三四。\n\n- 五。六。\n- 七。\n\n## 乙\n\n---\n\n八。\n\n```\nx = 1\n\ny = 2\n```\n\n## 丙\n"
+    parts = [chunk.span.of(text) for chunk in layout(text, 40).sentences()]
+    assert "".join(parts) == text
+    assert [part.strip() for part in parts] == [
+        "# 甲\n\n一二。",
+        "三四。",
+        "- 五。",
+        "六。",
+        "- 七。",
+        "## 乙\n\n---\n\n八。",
+        "```\nx = 1\n\ny = 2\n```\n\n## 丙",
+    ]
+
+
+def test_no_sentence_is_above_the_limit() -> None:
+    text = "# 甲\n\n" + "一二三四五六七八九十" * 9 + "。一。\n\n" + "| 一二三 |\n|---|\n| 四 |\n" * 3
+    chunks = layout(text, 24).sentences()
+    assert is_partition(spans_of(chunks), len(text))
+    assert max(len(chunk.span.of(text)) for chunk in chunks) <= 24
+    assert layout("", 24).sentences() == []
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    text=st.lists(st.sampled_from(MARKS), max_size=60).map("".join),
+    sizes=st.lists(st.integers(4, 90), min_size=2, max_size=3, unique=True),
+    share=st.integers(0, 90),
+    data=st.data(),
+)
+def test_a_finer_layout_finds_the_same_whether_it_is_told_of_the_coarser_one(text, sizes, share, data) -> None:
+    blocks, ruler = markdown_blocks(text), CharacterSizer().ruler(text)
+    edges: list[int] = []
+    kept, coarser = 0, None
+    for size in sorted(sizes, reverse=True):
+        limits = Limits(size, 0, least=size * share // 100, kept=kept, **FREE)
+        alone = Layout(text, blocks, ruler, limits, [], units, edges)
+        told = Layout(text, blocks, ruler, limits, [], units, edges, coarser)
+        topics = data.draw(st.lists(st.integers(0, max(len(text) - 1, 0)), max_size=4)) if text else []
+        chunks = told.chunks(topics=topics)
+        assert chunks == alone.chunks(topics=topics)
+        assert inside(spans_of(chunks), text, edges)
+        for span in spans_of(chunks):
+            whole = any(span.start <= each.start and each.end <= span.end for each in told.kept)
+            assert len(span.of(text)) <= size or whole
+        edges, kept, coarser = [chunk.span.end for chunk in chunks[:-1]], size, told

@@ -25,7 +25,7 @@ from llama_index_chunking_plus.core.hierarchy import (
     Granularity,
     levels_of,
 )
-from llama_index_chunking_plus.core.packing import Units
+from llama_index_chunking_plus.core.packing import Units, units_that_fit
 from llama_index_chunking_plus.core.plan import Plan
 from llama_index_chunking_plus.core.sections import Chunk, Layout
 from llama_index_chunking_plus.core.semantic import optimal_segments
@@ -118,10 +118,9 @@ class MultiGranularityNodeParser(SizedNodeParser):
         """
         if preset not in PRESETS:
             raise OptionError(f"preset={preset!r} is none of {', '.join(PRESETS)}")
-        levels = PRESETS[preset][options.get("unit", "chars")]
-        if sentences:
-            levels = (*levels, Granularity(SENTENCE, 0, levels[-1].max_size, each_sentence=True))
-        return cls(levels=levels, **options)
+        levels = PRESETS[preset].get(options.get("unit", "chars"), ())  # any other unit is refused below
+        below = [Granularity(SENTENCE, 0, finest.max_size, each_sentence=True) for finest in levels[-1:] if sentences]
+        return cls(levels=(*levels, *below), **options)
 
     @field_validator("embed_model", mode="before")
     @classmethod
@@ -131,6 +130,11 @@ class MultiGranularityNodeParser(SizedNodeParser):
                 "embed_model was dumped as data; pass the model: from_dict(data, embed_model=...)"
             )
         return value
+
+    @field_validator("protected_patterns", mode="before")
+    @classmethod
+    def _demand_list(cls, patterns: Any) -> Any:
+        return StructuredMarkdownNodeParser._demand_list(patterns)  # noqa: SLF001  one family
 
     @model_validator(mode="before")
     @classmethod
@@ -164,10 +168,13 @@ class MultiGranularityNodeParser(SizedNodeParser):
 
     def _plan(self, sources: Sequence[Source], show_progress: bool) -> Plan[list[list[Draft]]]:
         cutters = {level.name: self._cutter(level) for level in self.levels}
-        limits = {name: cutter._text_limits(sources, "chunk_size") for name, cutter in cutters.items()}  # noqa: SLF001
+        limits = {
+            level.name: self._text_limits(sources, f"levels[{level.name!r}].max_size", level.max_size)
+            for level in self.levels
+        }
         readings = [cutters[self.levels[0].name]._read(source.text) for source in sources]  # noqa: SLF001  one family
         finest = [level for level in self.levels if not level.each_sentence][-1]
-        meanings = yield from self._meanings(sources, show_progress)
+        meanings = yield from self._meanings(sources, readings, show_progress)
         work = get_tqdm_iterable(list(zip(sources, readings, meanings, strict=True)), show_progress, "Parsing nodes")
         return [
             self._drafts(
@@ -182,26 +189,32 @@ class MultiGranularityNodeParser(SizedNodeParser):
         options = {name: getattr(self, name) for name in names if name != "id_func"}
         return StructuredMarkdownNodeParser(chunk_size=level.max_size, chunk_overlap=level.overlap, **options)
 
-    def _meanings(self, sources: Sequence[Source], show_progress: bool) -> Plan[list[_Meaning | None]]:
+    def _meanings(
+        self, sources: Sequence[Source], readings: Sequence[Reading], show_progress: bool
+    ) -> Plan[list[_Meaning | None]]:
         """The sentences of each document with their vectors, every distinct one embedded once."""
         if self.embed_model is None:
             return [None for _ in sources]
         limit = self._room(min(level.max_size for level in self.levels))
-        units = [self._units(source.text, limit, max(MIN_CHUNK_SIZE, limit // 4)) for source in sources]
+        texts = [source.text for source in sources]
+        units = [
+            units_that_fit(text, self._ends(text), read.ruler, limit, self._vocabulary, max(MIN_CHUNK_SIZE, limit // 4))
+            for text, read in zip(texts, readings, strict=True)
+        ]
         spans = [[Span(*pair) for pair in zip(each.bounds, each.bounds[1:], strict=False)] for each in units]
-        texts = [[span.of(source.text).strip() for span in each] for source, each in zip(sources, spans, strict=True)]
-        row_of = {text: row for row, text in enumerate(dict.fromkeys(text for each in texts for text in each if text))}
+        said = [[span.of(text).strip() for span in each] for text, each in zip(texts, spans, strict=True)]
+        row_of = {text: row for row, text in enumerate(dict.fromkeys(text for each in said for text in each if text))}
         vectors: Vectors = yield EmbedTexts(self.embed_model, list(row_of), show_progress)
         vectors = np.concatenate([vectors, np.full((1, vectors.shape[1]), np.nan, dtype=np.float32)])  # for blanks
         return [
             _Meaning(each, vectors[[row_of.get(text, -1) for text in own]])
-            for each, own in zip(units, texts, strict=True)
+            for each, own in zip(units, said, strict=True)
         ]
 
     @collection_paused()
     def _drafts(self, tower: _Tower) -> list[Draft]:
         """The chunks of a document, each ahead of its parts."""
-        size = self._sizer.size(tower.source.text) if self.adapt_to_length else self.levels[0].max_size
+        size = tower.size if self.adapt_to_length else self.levels[0].max_size
         writer = SectionWriter(
             tower.source,
             self.header_path_separator,
@@ -271,21 +284,28 @@ class _Tower:
     limits: dict[str, int]
     finest: Granularity  # but for single sentences
 
+    @property
+    def size(self) -> int:
+        """The size of the document, from what is known of its parts."""
+        marks = self.reading.ruler.marks((0, len(self.source.text)))
+        return marks.begun[1] - marks.ended[0]
+
     def floors(self, levels: Sequence[Granularity]) -> Iterator[tuple[Granularity, list[Chunk]]]:
         """The chunks of each level, coarse first; none reaches over the end of one above it."""
         edges: list[int] = []
         kept = 0
+        layout: Layout | None = None
         for level in levels:
-            layout = self._layout(level, edges, kept)
+            layout = self._layout(level, edges, kept, layout)
             chunks = layout.sentences() if level.each_sentence else self._chunks(layout, level)
             yield level, chunks
             edges, kept = [chunk.span.end for chunk in chunks[:-1]], level.max_size
 
-    def _layout(self, level: Granularity, edges: Sequence[int], kept: int) -> Layout:
+    def _layout(self, level: Granularity, edges: Sequence[int], kept: int, coarser: Layout | None) -> Layout:
         limit = self.limits[level.name]
         cutter = self.cutters[level.name]
         return cutter._layout(  # noqa: SLF001  one family
-            self.source, limit, self.reading, edges, min(level.min_size, limit), kept
+            self.source, limit, self.reading, edges, min(level.min_size, limit), kept, coarser
         )
 
     def _chunks(self, layout: Layout, level: Granularity) -> list[Chunk]:

@@ -119,9 +119,16 @@ class SizedNodeParser(SpanNodeParser):
         longest = max(shown, key=len)
         return self._sizer.size(longest) if longest else 0
 
-    def _text_limits(self, sources: Sequence[Source], option: str) -> list[int]:
-        """What metadata leaves of the size that ``option`` names for each text; one warning where the floor holds."""
-        size = self._room(getattr(self, option))
+    def _text_limits(self, sources: Sequence[Source], option: str, value: int | None = None) -> list[int]:
+        """What metadata leaves of the size that ``option`` names for each text; one warning where the floor holds.
+
+        Args:
+            sources: the texts.
+            option: the name of the size, as the warning says it.
+            value: the size; None: the field of that name.
+        """
+        value = getattr(self, option) if value is None else value
+        size = self._room(value)
         floor = min(size, _LEAST_TEXT)
         added = [self._metadata_size(source) for source in sources]
         squeezed = [more for more in added if size - more < floor]
@@ -134,7 +141,7 @@ class SizedNodeParser(SpanNodeParser):
                     len(sources),
                     max(squeezed),
                     option,
-                    getattr(self, option),
+                    value,
                     self.unit,
                     floor,
                     option,

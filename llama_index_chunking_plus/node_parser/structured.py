@@ -170,8 +170,9 @@ class StructuredMarkdownNodeParser(NestingNodeParser):
         edges: Sequence[int] = (),
         least: int = 0,
         kept: int = 0,
+        coarser: Layout | None = None,
     ) -> Layout:
-        """The document with the positions where it may be cut; for ``edges``, ``least`` and ``kept`` see `Layout`."""
+        """The document with the positions where it may be cut; for the last four see `Layout` and its `Limits`."""
         sizer, vocabulary, above = self._sizer, self._vocabulary, self._titles_above(source)
         ruler, blocks = reading or self._read(source.text)
 
@@ -195,8 +196,10 @@ class StructuredMarkdownNodeParser(NestingNodeParser):
             protected=list(self._protected(source.text)),
             units=lambda piece, part, room: units_that_fit(piece, self._ends(piece), part, room, vocabulary),
             edges=edges,
+            coarser=coarser,
         )
 
+    @collection_paused()
     def _read(self, text: str) -> Reading:
         ruler = self._sizer.ruler(text)  # first: it counts the tokens of a long text in the background
         return Reading(ruler, self._blocks(text))
