@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from llama_index_chunking_plus.core.spans import Span
 
@@ -32,8 +32,7 @@ ATOMIC = frozenset(
 )  # never cut unless larger than the hard maximum
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """A range of the text that is one thing; the blocks of a text tile it, blank lines belong to the block before.
 
     Args:

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from html.parser import HTMLParser
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 from markdown_it import MarkdownIt
@@ -44,6 +44,10 @@ _DEEPEST = 20  # levels of nesting (a list makes two): what is nested deeper is 
 _ENVIRONMENTS = "equation|multline|gather|align|alignat|flalign|eqnarray|displaymath|math|cases|[pbBvV]?matrix"
 _OPENS_FORMULA = re.compile(rf"\$\$|\\\[|\\begin\{{((?:{_ENVIRONMENTS})\*?)\}}")
 _AFTER_FORMULA = re.compile(r"(?:[(（][^()（）$]*[)）])?[,.;:，。；：、]?(?:\{#[^{}]*\})?")  # white space left out
+_PLAIN_LINE = r"[A-Za-z\x80-\U0010ffff][^\n]*"  # marks of blocks are ASCII, and no letters
+_PLAIN = re.compile(
+    rf"(?:(\#{{1,6}})[ \t]+([^\n#]*)|({_PLAIN_LINE}(?:\n{_PLAIN_LINE})*))(\n(?:[ \t]*\n)+|\n?[ \t]*\Z)"
+)
 _FRONT_MATTER_KEY = re.compile(r"[^\s#:][^:]*:(?:\s|$)")
 
 
@@ -89,15 +93,24 @@ def inline_atoms(text: str, block: Block) -> list[Span]:
 # ------------------------------------------------------------------------------------------------ lines and tokens
 
 
+def line_starts(text: str) -> list[int]:
+    """Where the lines of a text begin, as Markdown counts them: a newline is \\n, \\r\\n or \\r."""
+    if "\r" in text:
+        return [0, *(newline.end() for newline in _NEWLINE.finditer(text))]
+    lengths = [len(line) + 1 for line in text.split("\n")]
+    return [*accumulate(lengths[:-1], initial=0)]
+
+
 class _Source:
     """The text as it came, and as markdown-it is to read it: line for line the same."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.starts = [0, *(newline.end() for newline in _NEWLINE.finditer(text))]
-        lines = _UNREADABLE.sub("\ufffd", _NEWLINE.sub("\n", text)).removeprefix(_BOM).split("\n")
+        self.starts = line_starts(text)
+        readable = _UNREADABLE.sub("\ufffd", text.replace("\r\n", "\n").replace("\r", "\n")).removeprefix(_BOM)
+        lines = readable.split("\n") if readable.startswith("---") else [""]
         self.front_matter = _front_matter_lines(lines)
-        self.readable = "\n".join([""] * self.front_matter + lines[self.front_matter :])
+        self.readable = "\n".join([""] * self.front_matter + lines[self.front_matter :] if self.front_matter else [readable])
 
     def at(self, line: int) -> int:
         """Where the line begins."""
@@ -109,8 +122,7 @@ class _Source:
         return Span(self.at(first), self.at(last + 1))
 
 
-@dataclass(frozen=True)
-class _Piece:
+class _Piece(NamedTuple):
     """A top-level token, the tokens inside it, and its range up to where the next one begins."""
 
     source: _Source
@@ -176,6 +188,7 @@ def _block_parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"maxNesting": 10 * _DEEPEST, "inline_definitions": True})
     rules = parser.block.ruler
     rules.disable(["fence", "blockquote", "hr", "list", "html_block", "heading"])
+    rules.before("code", "plain", _plain)
     rules.before("code", "begin", _any_of(_RULES))
     for what in ("paragraph", "reference", "blockquote", "list"):
         rules.push(f"end of {what}", _any_of([each for each in _RULES if what in each.ends]), {"alt": [what]})
@@ -218,11 +231,32 @@ def _any_of(rules: Sequence[_BlockRule]) -> BlockRule:
     return any_of
 
 
-def _push(state: StateBlock, name: str, start: int, end: int) -> bool:
+def _push(state: StateBlock, name: str, start: int, end: int) -> Token:
     token = state.push(name, "", 0)
     token.map = [start, end]
     state.line = end
-    return True
+    return token
+
+
+def _plain(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Headings and paragraphs between blank lines, outside of all else, in which no line could be anything else.
+
+    The tokens are those of markdown-it's rules, which ask each other about each line.
+    """
+    if silent or state.level:
+        return False
+    line = start
+    found = _PLAIN.match(state.src, state.bMarks[start])
+    while found is not None:
+        marks, title, paragraph, blank = found.groups()
+        stop = line + 1 + (paragraph.count("\n") if paragraph else 0)
+        token = _push(state, "heading" if marks else "paragraph", line, stop)
+        if marks:
+            token.tag, token.content = f"h{len(marks)}", title
+        line = max(stop, stop - 1 + blank.count("\n"))
+        found = _PLAIN.match(state.src, found.end())
+    state.line = min(line, end)
+    return line > start
 
 
 def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
@@ -240,7 +274,7 @@ def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     while line < end and _is_row(state, line, end, terminators):
         line += 1
     state.parentType = parent
-    return _push(state, "table", start, line)
+    return bool(_push(state, "table", start, line))
 
 
 def _is_row(state: StateBlock, line: int, end: int, terminators: Sequence[BlockRule]) -> bool:
@@ -264,7 +298,7 @@ def _formula(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     else:
         is_bare = bool(opening[1]) or not state.src[opening.end() : stop].strip()
         last = _closing_line(state, start, end, closer, is_bare)
-    return last >= 0 and (silent or _push(state, "formula", start, last + 1))
+    return last >= 0 and (silent or bool(_push(state, "formula", start, last + 1)))
 
 
 def _closing_line(state: StateBlock, start: int, end: int, closer: str, is_bare: bool) -> int:
@@ -515,7 +549,7 @@ def _groups_of(*cuts: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
 
 
 def _heading(piece: _Piece) -> list[Block]:
-    content = piece.inside[0].content
+    content = piece.inside[0].content if piece.inside else piece.token.content
     return piece.block(BlockKind.HEADING, level=int(piece.token.tag[1]), title=_plain_text(content))
 
 
@@ -563,17 +597,19 @@ def _is_whole(token: Token) -> bool:
     return token.type in {"fence", "code_block", "table", "formula"}
 
 
-def _plain(kind: BlockKind) -> Callable[[_Piece], list[Block]]:
+def _whole(kind: BlockKind) -> Callable[[_Piece], list[Block]]:
     return lambda piece: piece.block(kind)
 
 
 _KINDS: dict[str, Callable[[_Piece], list[Block]]] = {
-    "front_matter": _plain(BlockKind.FRONT_MATTER),
+    "front_matter": _whole(BlockKind.FRONT_MATTER),
+    "heading": _heading,
     "heading_open": _heading,
-    "paragraph_open": _plain(BlockKind.PARAGRAPH),
-    "definition": _plain(BlockKind.PARAGRAPH),
-    "hr": _plain(BlockKind.BREAK),
-    "code_block": _plain(BlockKind.CODE),
+    "paragraph": _whole(BlockKind.PARAGRAPH),
+    "paragraph_open": _whole(BlockKind.PARAGRAPH),
+    "definition": _whole(BlockKind.PARAGRAPH),
+    "hr": _whole(BlockKind.BREAK),
+    "code_block": _whole(BlockKind.CODE),
     "fence": _fence,
     "table": _table_block,
     "formula": _formula_block,
@@ -590,11 +626,11 @@ def _without_blank(text: str, blocks: list[Block]) -> list[Block]:
     kept = blocks[:1]
     for block in blocks[1:]:
         if _BLANK.fullmatch(text, *block.span):
-            kept[-1] = replace(kept[-1], span=Span(kept[-1].span.start, block.span.end))
+            kept[-1] = kept[-1]._replace(span=Span(kept[-1].span.start, block.span.end))
         else:
             kept.append(block)
     if len(kept) > 1 and _BLANK.fullmatch(text, *kept[0].span):
-        kept[:2] = [replace(kept[1], span=Span(0, kept[1].span.end))]
+        kept[:2] = [kept[1]._replace(span=Span(0, kept[1].span.end))]
     return kept
 
 
@@ -602,7 +638,7 @@ def introduced(text: str, blocks: list[Block]) -> list[Block]:
     """Lists after a paragraph that ends in a colon are led by its last sentence."""
     for number, (before, after) in enumerate(pairwise(blocks), 1):
         if before.kind is BlockKind.PARAGRAPH and after.kind is BlockKind.LIST:
-            blocks[number] = replace(after, lead=_introduction(text, before))
+            blocks[number] = after._replace(lead=_introduction(text, before))
     return blocks
 
 
