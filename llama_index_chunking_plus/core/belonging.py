@@ -42,6 +42,12 @@ _CAPTION = re.compile(
     rf"(?:[A-Z]|{_NUMERAL})(?:[-–—.]{DIGIT}{{1,3}}){{0,3}}[*_]{{0,2}}"
     rf"(?:[ ]?[:：.．、|][ ]?|[ \t\u3000]{{1,4}}(?![a-z]|显示|列出|给出|展示|表明|说明了|所示|中))\S"
 )
+_LABEL = re.compile(
+    "|".join(
+        f"(?{'x' if each.flags & re.VERBOSE else ''}:{each.pattern})"
+        for each in (_STEP, _QUESTION, _ANSWER, _EXAMPLE, _CAPTION)
+    )
+)  # any of them: most units have none
 _TABLE = re.compile(
     r"\||<table\b|[^|\n]{0,200}[^|\n\\]\|[^\n]{0,500}\n[ |:-]{3,}|[^\t\n]{1,200}\t[^\t\n]{1,200}\t", re.IGNORECASE
 )
@@ -104,8 +110,8 @@ def ties(text: str, spans: Sequence[Span]) -> list[Span]:
         >>> [span.of(text) for span in ties(text, [Span(0, 6), Span(6, 12), Span(12, 18), Span(18, 22)])]
         ['安装步骤：\\n1. 打开\\n2. 关闭\\n', '安装步骤：\\n1. 打开\\n']
     """
-    kept = [span for span in spans if not text[span.start : span.end].isspace() and span.start < span.end]
-    looks = [_look(text[span.start : span.end]) for span in kept]
+    units = [(span, unit) for span in spans if (unit := text[span.start : span.end]) and not unit.isspace()]
+    kept, looks = [span for span, _ in units], [_look(unit) for _, unit in units]
     found = [*_dialogues(looks), *_procedures(looks), *_rows(looks), *_pairs(looks)]
     return [Span(kept[tie.first].start, kept[tie.last].end) for tie in _nested(found)]
 
@@ -117,22 +123,35 @@ def _look(unit: str) -> _Look:
     """How a unit begins and ends; most lines of prose begin and end with nothing of note."""
     bare = unit.strip()
     label = bare[:200].lstrip(_MARKUP)
-    row = "|" if bare[0] == "|" else "-" if _BULLET.match(bare) else ""
-    asks = _QUESTION.match(label) is not None
-    return _Look(
+    look = _Look(
         heads=_HEADING.match(bare) is not None or _RULE.match(bare[:200]) is not None,
-        asks=asks,
-        answers=_ANSWER.match(label) is not None or (asks and _is_answered(bare)),
-        exemplifies=_EXAMPLE.match(label) is not None,
         introduces=bare.rstrip("*_ ").endswith(_COLONS),
-        caption=_caption(bare, label),
-        holds="table" if _TABLE.match(bare) else "figure" if _FIGURE.match(bare) else "",
-        first=_number(label),
-        last=_last_number(bare),
-        row=row,
+        holds=_holds(bare),
+        row="|" if bare[0] == "|" else "-" if _BULLET.match(bare) else "",
         indent=_indent(unit),
         is_aside=bare.startswith(_ASIDES),
     )
+    return _labelled(look, bare, label) if _LABEL.match(label) else look
+
+
+def _labelled(look: _Look, bare: str, label: str) -> _Look:
+    """The look of a unit whose label says something."""
+    asks, first = _QUESTION.match(label) is not None, _number(label)
+    return look._replace(
+        asks=asks,
+        answers=_ANSWER.match(label) is not None or (asks and _is_answered(bare)),
+        exemplifies=_EXAMPLE.match(label) is not None,
+        caption=_caption(bare, label),
+        first=first,
+        last=first and _last_number(bare, first),
+    )
+
+
+def _holds(bare: str) -> str:
+    """Whether a unit is a table or a figure; only what begins like HTML, or has cells, can be a table."""
+    if (bare[0] == "<" or "|" in bare or "\t" in bare) and _TABLE.match(bare):
+        return "table"
+    return "figure" if _FIGURE.match(bare) else ""
 
 
 def _is_answered(question: str) -> bool:
@@ -159,13 +178,9 @@ def _number(label: str) -> _Number | None:
     return _Number(found.lastgroup, ordinal(found[found.lastgroup]))
 
 
-def _last_number(bare: str) -> _Number | None:
+def _last_number(bare: str, first: _Number) -> _Number:
     """The number of the last line that is numbered like the first."""
-    lines = bare.splitlines()
-    first = _number(lines[0][:200].lstrip(_MARKUP))
-    if first is None:
-        return None
-    for line in reversed(lines):
+    for line in reversed(bare.splitlines()):
         number = _number(line[:200].lstrip(_MARKUP))
         if number is not None and number.style == first.style:
             return number

@@ -26,6 +26,8 @@ class BlockKind(str, Enum):
     BREAK = "break"  # a thematic break
     PROTECTED = "protected"  # matched by a user's pattern
 
+    __hash__ = str.__hash__  # that of Enum is written in Python, and blocks ask for it often
+
 
 ATOMIC = frozenset(
     {BlockKind.TABLE, BlockKind.CODE, BlockKind.FORMULA, BlockKind.HTML_TABLE, BlockKind.PROTECTED}

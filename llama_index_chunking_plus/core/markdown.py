@@ -177,9 +177,26 @@ def _groups(source: _Source) -> list[list[Token]]:
 
 def _block_tokens(readable: str) -> list[Token]:
     parser = _block_parser()
-    tokens: list[Token] = []
-    parser.block.parse(readable, parser, {}, tokens)
-    return tokens
+    state = _State(readable, parser)
+    parser.block.tokenize(state, 0, state.lineMax)
+    return state.tokens
+
+
+class _State(StateBlock):
+    """markdown-it's state, with all lines at once; its own constructor looks at them one by one."""
+
+    def __init__(self, readable: str, parser: MarkdownIt) -> None:
+        super().__init__("", parser, {}, [])
+        self.src = readable
+        starts, length = line_starts(readable), len(readable)
+        ends = [*(start - 1 for start in starts[1:]), length]
+        count = len(starts) if readable[starts[-1] :].strip(" \t") else len(starts) - 1  # a blank end is no line
+        self.bMarks, self.eMarks, self.lineMax = [*starts[:count], length], [*ends[:count], length], count
+        self.tShift, self.sCount, self.bsCount = [0] * (count + 1), [0] * (count + 1), [0] * (count + 1)
+        for line in [line for line, start in enumerate(starts[:count]) if readable[start] in " \t"]:
+            indent = readable[starts[line] : ends[line]]
+            indent = indent[: len(indent) - len(indent.lstrip(" \t"))]
+            self.tShift[line], self.sCount[line] = len(indent), len(indent.expandtabs(4))
 
 
 @lru_cache(maxsize=1)
@@ -598,7 +615,7 @@ def _is_whole(token: Token) -> bool:
 
 
 def _whole(kind: BlockKind) -> Callable[[_Piece], list[Block]]:
-    return lambda piece: piece.block(kind)
+    return lambda piece: [Block(piece.span, kind)]
 
 
 _KINDS: dict[str, Callable[[_Piece], list[Block]]] = {
