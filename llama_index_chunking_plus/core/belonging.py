@@ -42,12 +42,6 @@ _CAPTION = re.compile(
     rf"(?:[A-Z]|{_NUMERAL})(?:[-–—.]{DIGIT}{{1,3}}){{0,3}}[*_]{{0,2}}"
     rf"(?:[ ]?[:：.．、|][ ]?|[ \t\u3000]{{1,4}}(?![a-z]|显示|列出|给出|展示|表明|说明了|所示|中))\S"
 )
-_LABEL = re.compile(
-    "|".join(
-        f"(?{'x' if each.flags & re.VERBOSE else ''}:{each.pattern})"
-        for each in (_STEP, _QUESTION, _ANSWER, _EXAMPLE, _CAPTION)
-    )
-)  # any of them: most units have none
 _TABLE = re.compile(
     r"\||<table\b|[^|\n]{0,200}[^|\n\\]\|[^\n]{0,500}\n[ |:-]{3,}|[^\t\n]{1,200}\t[^\t\n]{1,200}\t", re.IGNORECASE
 )
@@ -60,6 +54,17 @@ _RULE = re.compile(r"(?:[-*_=][ ]?){3,}$")
 _BULLET = re.compile(r"[-*+•·●○▪■◆–—][ \t\u3000]|[•●▪■◆]")
 _ASIDES = ("`", "~", ">", "|", "![", "注意", "注：", "说明：", "提示", "Note", "Tip", "Warning")
 _COLONS = ("：", ":")
+
+
+def _any_of(*patterns: re.Pattern[str]) -> re.Pattern[str]:
+    """What matches where one of the patterns does: most units have none, which one look tells."""
+    flags = {re.VERBOSE: "x", re.IGNORECASE: "i"}
+    letters = ("".join(letter for flag, letter in flags.items() if each.flags & flag) for each in patterns)
+    return re.compile("|".join(f"(?{each}:{pattern.pattern})" for each, pattern in zip(letters, patterns, strict=True)))
+
+
+_LABEL = _any_of(_STEP, _QUESTION, _ANSWER, _EXAMPLE, _CAPTION)
+_MARK = _any_of(_HEADING, _BULLET, _FIGURE, re.compile(r"[-*_=|<]"), re.compile("|".join(map(re.escape, _ASIDES))))
 
 
 class _Number(NamedTuple):
@@ -84,6 +89,9 @@ class _Look(NamedTuple):
     row: str = ""  # what a line of a list or table begins with
     indent: int = 0
     is_aside: bool = False  # a note, a quotation, code: it belongs to the step before
+
+
+_PROSE, _INTRODUCTION = _Look(), _Look(introduces=True)
 
 
 class _Tie(NamedTuple):
@@ -123,15 +131,21 @@ def _look(unit: str) -> _Look:
     """How a unit begins and ends; most lines of prose begin and end with nothing of note."""
     bare = unit.strip()
     label = bare[:200].lstrip(_MARKUP)
-    look = _Look(
+    look = _INTRODUCTION if bare.rstrip("*_ ").endswith(_COLONS) else _PROSE
+    if "|" in bare or "\t" in bare or unit[0].isspace() or _MARK.match(bare):
+        look = _marked(look, unit, bare)
+    return _labelled(look, bare, label) if _LABEL.match(label) else look
+
+
+def _marked(look: _Look, unit: str, bare: str) -> _Look:
+    """The look of a unit that begins with a mark or white space, or may be a table."""
+    return look._replace(
         heads=_HEADING.match(bare) is not None or _RULE.match(bare[:200]) is not None,
-        introduces=bare.rstrip("*_ ").endswith(_COLONS),
         holds=_holds(bare),
         row="|" if bare[0] == "|" else "-" if _BULLET.match(bare) else "",
         indent=_indent(unit),
         is_aside=bare.startswith(_ASIDES),
     )
-    return _labelled(look, bare, label) if _LABEL.match(label) else look
 
 
 def _labelled(look: _Look, bare: str, label: str) -> _Look:
