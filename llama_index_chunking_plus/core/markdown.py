@@ -15,10 +15,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache
-from html.parser import HTMLParser
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
@@ -29,6 +27,7 @@ from markdown_it.token import Token
 from mdit_py_plugins.footnote.index import footnote_def
 
 from llama_index_chunking_plus.core.blocks import Block, BlockKind
+from llama_index_chunking_plus.core.html_tables import HtmlTable, TableReader
 from llama_index_chunking_plus.core.sentences import ChineseSentenceTokenizer
 from llama_index_chunking_plus.core.spans import Span, spans_between
 
@@ -45,9 +44,7 @@ _ENVIRONMENTS = "equation|multline|gather|align|alignat|flalign|eqnarray|display
 _OPENS_FORMULA = re.compile(rf"\$\$|\\\[|\\begin\{{((?:{_ENVIRONMENTS})\*?)\}}")
 _AFTER_FORMULA = re.compile(r"(?:[(（][^()（）$]*[)）])?[,.;:，。；：、]?(?:\{#[^{}]*\})?")  # white space left out
 _PLAIN_LINE = r"[A-Za-z\x80-\U0010ffff][^\n]*"  # marks of blocks are ASCII, and no letters
-_PLAIN = re.compile(
-    rf"(?:(\#{{1,6}})[ \t]+([^\n#]*)|({_PLAIN_LINE}(?:\n{_PLAIN_LINE})*))(\n(?:[ \t]*\n)+|\n?[ \t]*\Z)"
-)
+_PLAIN = re.compile(rf"(?:(\#{{1,6}})[ \t]+([^\n#]*)|({_PLAIN_LINE}(?:\n{_PLAIN_LINE})*))(\n(?:[ \t]*\n)+|\n?[ \t]*\Z)")
 _FRONT_MATTER_KEY = re.compile(r"[^\s#:][^:]*:(?:\s|$)")
 
 
@@ -110,7 +107,9 @@ class _Source:
         readable = _UNREADABLE.sub("\ufffd", text.replace("\r\n", "\n").replace("\r", "\n")).removeprefix(_BOM)
         lines = readable.split("\n") if readable.startswith("---") else [""]
         self.front_matter = _front_matter_lines(lines)
-        self.readable = "\n".join([""] * self.front_matter + lines[self.front_matter :] if self.front_matter else [readable])
+        self.readable = "\n".join(
+            [""] * self.front_matter + lines[self.front_matter :] if self.front_matter else [readable]
+        )
 
     def at(self, line: int) -> int:
         """Where the line begins."""
@@ -177,26 +176,9 @@ def _groups(source: _Source) -> list[list[Token]]:
 
 def _block_tokens(readable: str) -> list[Token]:
     parser = _block_parser()
-    state = _State(readable, parser)
-    parser.block.tokenize(state, 0, state.lineMax)
-    return state.tokens
-
-
-class _State(StateBlock):
-    """markdown-it's state, with all lines at once; its own constructor looks at them one by one."""
-
-    def __init__(self, readable: str, parser: MarkdownIt) -> None:
-        super().__init__("", parser, {}, [])
-        self.src = readable
-        starts, length = line_starts(readable), len(readable)
-        ends = [*(start - 1 for start in starts[1:]), length]
-        count = len(starts) if readable[starts[-1] :].strip(" \t") else len(starts) - 1  # a blank end is no line
-        self.bMarks, self.eMarks, self.lineMax = [*starts[:count], length], [*ends[:count], length], count
-        self.tShift, self.sCount, self.bsCount = [0] * (count + 1), [0] * (count + 1), [0] * (count + 1)
-        for line in [line for line, start in enumerate(starts[:count]) if readable[start] in " \t"]:
-            indent = readable[starts[line] : ends[line]]
-            indent = indent[: len(indent) - len(indent.lstrip(" \t"))]
-            self.tShift[line], self.sCount[line] = len(indent), len(indent.expandtabs(4))
+    tokens: list[Token] = []
+    parser.block.parse(readable, parser, {}, tokens)
+    return tokens
 
 
 @lru_cache(maxsize=1)
@@ -367,9 +349,9 @@ def _line_after_tables(state: StateBlock, start: int, stop: int, end: int) -> in
     return max([stop, *(ends[line] for line in range(start, stop) if line in ends)])
 
 
-def _read_tables(state: StateBlock, start: int, stop: int, end: int) -> tuple[_TableReader, int]:
+def _read_tables(state: StateBlock, start: int, stop: int, end: int) -> tuple[TableReader, int]:
     """Read on, twice as far each time, until the tables that are open at ``stop`` are closed."""
-    reader = _TableReader(stop - start - 1)
+    reader = TableReader(stop - start - 1)
     line = start
     while line < end and not reader.is_done:
         batch = list(_container_lines(state, line, max(stop, min(end, line + (line - start)))))
@@ -404,110 +386,10 @@ _RULES = (
 # ------------------------------------------------------------------------------------------------ HTML tables
 
 
-@dataclass
-class _Row:
-    """Where a row of an HTML table begins, and what its cells are."""
-
-    start: int
-    in_head: bool
-    cells: set[str] = field(default_factory=set)
-
-
-_MANY_ROWS = 4  # of which the first is taken for a header though no row says so
-
-
-@dataclass
-class _HtmlTable:
-    """A table that stands in no other one."""
-
-    start: int
-    end: int = -1
-    rows: list[_Row] = field(default_factory=list)
-
-    def header(self) -> int:
-        """How many rows at the top are its header: those of <thead>, else those of <th> alone; of many, the first."""
-        is_header = [row.in_head for row in self.rows]
-        if not any(is_header):
-            is_header = [row.cells == {"th"} for row in self.rows]
-        if len(self.rows) >= _MANY_ROWS and not any("th" in row.cells or row.in_head for row in self.rows):
-            return 1  # as word processors write tables
-        count = [*is_header, False].index(False)
-        return count if count < len(self.rows) else min(count, 1)
-
-
-class _TableReader(HTMLParser):
-    """Reads HTML for its tables; ``tables`` has offsets in what was read in one go, ``lines`` is true in any case.
-
-    Args:
-        until: the line in which, or after which, the end of the last open table means that the reader is done.
-    """
-
-    def __init__(self, until: int = 0) -> None:
-        super().__init__(convert_charrefs=False)
-        self.until, self.is_done = until, False
-        self.lines: dict[int, int] = {}  # the line of <table to that of </table>
-        self.tables: list[_HtmlTable] = []
-        self._open: list[int] = []
-        self._starts = [0]
-        self._text = ""
-        self._head = -1
-
-    @property
-    def level(self) -> int:
-        """How many tables are open."""
-        return len(self._open)
-
-    def read(self, text: str) -> None:
-        """Read a part of the text; what the parser cannot make sense of has no tables."""
-        self._text = text
-        self._starts = [0, *(newline.end() for newline in re.finditer("\n", text))]
-        with suppress(AssertionError):  # some versions raise it at <![
-            self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002  the parser's signature
-        """Note tables, and the rows and cells of the outermost."""
-        if tag == "table":
-            self._open.append(self._line())
-        if self.level != 1:
-            return
-        if tag == "table":
-            self.tables.append(_HtmlTable(self._offset()))
-            self._head = -1
-        elif tag == "thead":
-            self._head = self._offset()
-        elif tag == "tr":
-            self._begin_row()
-        elif tag in {"th", "td"} and self.tables[-1].rows:
-            self.tables[-1].rows[-1].cells.add(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        """Close tables and their heads."""
-        if tag == "thead" and self.level == 1:
-            self._head = -1
-        if tag != "table" or not self._open:
-            return
-        self.lines[self._open.pop()] = self._line()
-        if not self._open:
-            self.tables[-1].end = self._text.find(">", self._offset()) + 1
-            self.is_done = self.is_done or self._line() >= self.until
-
-    def _begin_row(self) -> None:
-        rows = self.tables[-1].rows
-        is_first = not rows or not rows[-1].in_head
-        rows.append(_Row(self._head if self._head >= 0 and is_first else self._offset(), self._head >= 0))
-
-    def _line(self) -> int:
-        return self.getpos()[0] - 1
-
-    def _offset(self) -> int:
-        line, column = self.getpos()
-        return self._starts[min(line, len(self._starts)) - 1] + column
-
-
 def _html_blocks(piece: _Piece) -> list[Block]:
     """The piece as tables, each with the whole lines that hold it, and what stands between them."""
     content = piece.span.of(piece.source.text)
-    reader = _TableReader()
+    reader = TableReader()
     if "<table" in content.lower():
         reader.read(content)
     if not reader.lines:
@@ -533,12 +415,12 @@ def _is_comment(content: str) -> bool:
     return end == len(content)
 
 
-def _in_lines(piece: _Piece, tables: list[_HtmlTable]) -> list[tuple[Span, list[_HtmlTable]]]:
+def _in_lines(piece: _Piece, tables: list[HtmlTable]) -> list[tuple[Span, list[HtmlTable]]]:
     """Whole lines, with the tables in them, whose positions are now those in the document."""
-    found: list[tuple[Span, list[_HtmlTable]]] = []
+    found: list[tuple[Span, list[HtmlTable]]] = []
     offset = piece.span.start
     for each in tables:
-        moved = _HtmlTable(
+        moved = HtmlTable(
             each.start + offset, each.end + offset, [replace(row, start=row.start + offset) for row in each.rows]
         )
         span = piece.source.lines_around(Span(moved.start, moved.end))
@@ -550,7 +432,7 @@ def _in_lines(piece: _Piece, tables: list[_HtmlTable]) -> list[tuple[Span, list[
     return found
 
 
-def _html_table(span: Span, tables: list[_HtmlTable]) -> Block:
+def _html_table(span: Span, tables: list[HtmlTable]) -> Block:
     """One block; only a table that has the lines for itself has a lead."""
     only, header = tables[0], tables[0].header() if len(tables) == 1 else 0
     lead = (Span(only.rows[0].start, only.rows[header].start),) if 0 < header < len(only.rows) else ()
