@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llama_index_chunking_plus.core.belonging import ties
+from llama_index_chunking_plus.core.belonging import _PROSE, _labelled, _look, _marked, ties
 from llama_index_chunking_plus.core.spans import Span, spans_between
 
 
@@ -187,6 +187,56 @@ def test_any_text_in_any_pieces(text: str, size: int) -> None:
     spans = [Span(i, min(i + size, len(text))) for i in range(0, len(text), size)]
     bounds = {position for span in spans for position in span}
     assert all(start in bounds and end in bounds for start, end in ties(text, spans))
+
+
+BEGINNINGS = [
+    *(
+        "",
+        "  ",
+        "\u3000",
+        "\n",
+        "**",
+        "> ",
+        "# ",
+        "第一章",
+        "第3步",
+        "Chapter 3",
+        "Chapter 3.",
+        "步骤2 ",
+        "Step 1 ",
+        "1. ",
+        "（二）",
+    ),
+    *(
+        "一、",
+        "③",
+        "问：",
+        "Q:",
+        "答：",
+        "A: ",
+        "例如",
+        "以此为例",
+        "Example: ",
+        "表1 ",
+        "图 2：",
+        "Fig. 3: ",
+        "![",
+        "<table>",
+        "<IMG",
+    ),
+    *("[图", "【图", "```", "~~~", "---", "===", "- ", "•", "|", "注意", "Note", "说明：", "a\t", "a | b", "\u2028"),
+]
+
+
+@settings(max_examples=1500, deadline=None)
+@given(st.lists(st.sampled_from(BEGINNINGS) | st.text("字a1。.：:|*- \t\n\u2028", max_size=4), min_size=1, max_size=6))
+def test_a_unit_without_a_mark_looks_the_same_to_all_patterns(parts: list[str]) -> None:
+    unit = "".join(parts)
+    bare = unit.strip()
+    if bare:
+        label = bare[:200].lstrip(" \t\u3000\ufeff*_>#")
+        plain = _PROSE._replace(introduces=_look(unit).introduces)
+        assert _look(unit) == _labelled(_marked(plain, unit, bare), bare, label)
 
 
 @pytest.mark.parametrize("unit", ["1. 甲", "例如乙", "问：丙", "如下：", "- 丁：", "|", "(1) x", "步骤1 " + "一" * 40])

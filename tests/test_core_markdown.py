@@ -15,11 +15,13 @@ from time import process_time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from markdown_it.token import Token
 from spec_examples import spec_examples
 
 from llama_index_chunking_plus.core.blocks import Block, BlockKind
-from llama_index_chunking_plus.core.markdown import inline_atoms, markdown_blocks
+from llama_index_chunking_plus.core.markdown import _block_parser, inline_atoms, line_starts, markdown_blocks
 from llama_index_chunking_plus.core.spans import Span, is_partition
+from llama_index_chunking_plus.samples import sample_paths
 
 CASES = Path(__file__).parent / "data" / "markdown"
 ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|x[0-9a-f]{2}|[rntf0])")
@@ -234,6 +236,68 @@ def test_what_stands_before_a_heading_changes_no_block_after_it(after: str) -> N
     assert [_facts(block) for block in following[1:]] == [_facts(block) for block in alone]
 
 
+# ------------------------------------------------------------------------------------------------ plain blocks
+
+
+def by_all_rules(text: str) -> list[Block]:
+    """The blocks, with markdown-it's own rules asked about plain headings and paragraphs too."""
+    parser = _block_parser()
+    with parser.reset_rules():
+        parser.disable("plain")
+        return markdown_blocks(text)
+
+
+PLAIN_LINES = [
+    "正文。",
+    "Text",
+    "é",
+    "“引”",
+    "# 标题",
+    "## 二 *b*",
+    "### c #",
+    "#",
+    "#d",
+    "# | a",
+    "a | b",
+    "\u3000段",
+    "\x85",
+    "",
+]
+NEARLY_PLAIN = st.lists(
+    st.tuples(st.sampled_from(PLAIN_LINES * 3 + LINES), st.sampled_from(["\n", "\n\n", "\n \n", "\r\n\r\n", ""])),
+    max_size=12,
+).map(lambda parts: "".join(line + newline for line, newline in parts))
+
+
+@settings(max_examples=1500, deadline=None)
+@given(NEARLY_PLAIN | MARKDOWN | st.text("#-=|:`$\\[<> \t\r\n\f\ufeff\u3000a字。", max_size=40))
+def test_plain_blocks_are_those_of_all_rules(text: str) -> None:
+    assert markdown_blocks(text) == by_all_rules(text)
+
+
+@pytest.mark.parametrize("path", [path for path in sample_paths() if path.suffix == ".md"], ids=lambda path: path.name)
+def test_plain_blocks_of_the_bundled_documents_are_those_of_all_rules(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert markdown_blocks(text) == by_all_rules(text)
+    assert markdown_blocks(text.replace("\n\n", "\n")) == by_all_rules(text.replace("\n\n", "\n"))
+
+
+def test_all_rules_are_asked_where_the_plain_one_is_off() -> None:
+    """What the tests above compare with is another way of reading."""
+    parser = _block_parser()
+    tokens: list[Token] = []
+    with parser.reset_rules():
+        parser.disable("plain")
+        parser.block.parse("甲\n\n# 乙", parser, {}, tokens)
+    assert [token.type for token in tokens if token.nesting == 1] == ["paragraph_open", "heading_open"]
+    assert [token.type for token in parser.parse("甲\n\n# 乙")] == ["paragraph", "heading"]
+
+
+@given(st.text("\r\n\u2028\x85\v a字", max_size=30))
+def test_lines_begin_behind_newlines(text: str) -> None:
+    assert line_starts(text) == [0, *(found.end() for found in re.finditer("\r\n|\r|\n", text))]
+
+
 def test_no_text_has_no_blocks() -> None:
     assert markdown_blocks("") == []
 
@@ -332,6 +396,7 @@ def test_every_example_of_commonmark_becomes_a_partition(examples: list[dict[str
     for example in examples:
         check(example["markdown"])
         check(example["markdown"].replace("\n", "\r\n"))
+        assert markdown_blocks(example["markdown"]) == by_all_rules(example["markdown"])
 
 
 @pytest.mark.spec

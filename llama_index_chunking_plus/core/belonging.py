@@ -56,6 +56,17 @@ _ASIDES = ("`", "~", ">", "|", "![", "注意", "注：", "说明：", "提示", 
 _COLONS = ("：", ":")
 
 
+def _any_of(*patterns: re.Pattern[str]) -> re.Pattern[str]:
+    """What matches where one of the patterns does: most units have none, which one look tells."""
+    flags = {re.VERBOSE: "x", re.IGNORECASE: "i"}
+    letters = ("".join(letter for flag, letter in flags.items() if each.flags & flag) for each in patterns)
+    return re.compile("|".join(f"(?{each}:{pattern.pattern})" for each, pattern in zip(letters, patterns, strict=True)))
+
+
+_LABEL = _any_of(_STEP, _QUESTION, _ANSWER, _EXAMPLE, _CAPTION)
+_MARK = _any_of(_HEADING, _BULLET, _FIGURE, re.compile(r"[-*_=|<]"), re.compile("|".join(map(re.escape, _ASIDES))))
+
+
 class _Number(NamedTuple):
     """The number of a step: how it is written, and its value."""
 
@@ -78,6 +89,9 @@ class _Look(NamedTuple):
     row: str = ""  # what a line of a list or table begins with
     indent: int = 0
     is_aside: bool = False  # a note, a quotation, code: it belongs to the step before
+
+
+_PROSE, _INTRODUCTION = _Look(), _Look(introduces=True)
 
 
 class _Tie(NamedTuple):
@@ -104,8 +118,8 @@ def ties(text: str, spans: Sequence[Span]) -> list[Span]:
         >>> [span.of(text) for span in ties(text, [Span(0, 6), Span(6, 12), Span(12, 18), Span(18, 22)])]
         ['安装步骤：\\n1. 打开\\n2. 关闭\\n', '安装步骤：\\n1. 打开\\n']
     """
-    kept = [span for span in spans if not text[span.start : span.end].isspace() and span.start < span.end]
-    looks = [_look(text[span.start : span.end]) for span in kept]
+    units = [(span, unit) for span in spans if (unit := text[span.start : span.end]) and not unit.isspace()]
+    kept, looks = [span for span, _ in units], [_look(unit) for _, unit in units]
     found = [*_dialogues(looks), *_procedures(looks), *_rows(looks), *_pairs(looks)]
     return [Span(kept[tie.first].start, kept[tie.last].end) for tie in _nested(found)]
 
@@ -117,22 +131,41 @@ def _look(unit: str) -> _Look:
     """How a unit begins and ends; most lines of prose begin and end with nothing of note."""
     bare = unit.strip()
     label = bare[:200].lstrip(_MARKUP)
-    row = "|" if bare[0] == "|" else "-" if _BULLET.match(bare) else ""
-    asks = _QUESTION.match(label) is not None
-    return _Look(
+    look = _INTRODUCTION if bare.rstrip("*_ ").endswith(_COLONS) else _PROSE
+    if "|" in bare or "\t" in bare or unit[0].isspace() or _MARK.match(bare):
+        look = _marked(look, unit, bare)
+    return _labelled(look, bare, label) if _LABEL.match(label) else look
+
+
+def _marked(look: _Look, unit: str, bare: str) -> _Look:
+    """The look of a unit that begins with a mark or white space, or may be a table."""
+    return look._replace(
         heads=_HEADING.match(bare) is not None or _RULE.match(bare[:200]) is not None,
-        asks=asks,
-        answers=_ANSWER.match(label) is not None or (asks and _is_answered(bare)),
-        exemplifies=_EXAMPLE.match(label) is not None,
-        introduces=bare.rstrip("*_ ").endswith(_COLONS),
-        caption=_caption(bare, label),
-        holds="table" if _TABLE.match(bare) else "figure" if _FIGURE.match(bare) else "",
-        first=_number(label),
-        last=_last_number(bare),
-        row=row,
+        holds=_holds(bare),
+        row="|" if bare[0] == "|" else "-" if _BULLET.match(bare) else "",
         indent=_indent(unit),
         is_aside=bare.startswith(_ASIDES),
     )
+
+
+def _labelled(look: _Look, bare: str, label: str) -> _Look:
+    """The look of a unit whose label says something."""
+    asks, first = _QUESTION.match(label) is not None, _number(label)
+    return look._replace(
+        asks=asks,
+        answers=_ANSWER.match(label) is not None or (asks and _is_answered(bare)),
+        exemplifies=_EXAMPLE.match(label) is not None,
+        caption=_caption(bare, label),
+        first=first,
+        last=first and _last_number(bare, first),
+    )
+
+
+def _holds(bare: str) -> str:
+    """Whether a unit is a table or a figure; only what begins like HTML, or has cells, can be a table."""
+    if (bare[0] == "<" or "|" in bare or "\t" in bare) and _TABLE.match(bare):
+        return "table"
+    return "figure" if _FIGURE.match(bare) else ""
 
 
 def _is_answered(question: str) -> bool:
@@ -159,13 +192,9 @@ def _number(label: str) -> _Number | None:
     return _Number(found.lastgroup, ordinal(found[found.lastgroup]))
 
 
-def _last_number(bare: str) -> _Number | None:
+def _last_number(bare: str, first: _Number) -> _Number:
     """The number of the last line that is numbered like the first."""
-    lines = bare.splitlines()
-    first = _number(lines[0][:200].lstrip(_MARKUP))
-    if first is None:
-        return None
-    for line in reversed(lines):
+    for line in reversed(bare.splitlines()):
         number = _number(line[:200].lstrip(_MARKUP))
         if number is not None and number.style == first.style:
             return number

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from llama_index_chunking_plus.core.spans import Span
 
@@ -26,14 +26,15 @@ class BlockKind(str, Enum):
     BREAK = "break"  # a thematic break
     PROTECTED = "protected"  # matched by a user's pattern
 
+    __hash__ = str.__hash__  # that of Enum is written in Python, and blocks ask for it often
+
 
 ATOMIC = frozenset(
     {BlockKind.TABLE, BlockKind.CODE, BlockKind.FORMULA, BlockKind.HTML_TABLE, BlockKind.PROTECTED}
 )  # never cut unless larger than the hard maximum
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """A range of the text that is one thing; the blocks of a text tile it, blank lines belong to the block before.
 
     Args:

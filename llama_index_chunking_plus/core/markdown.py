@@ -15,11 +15,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache
-from html.parser import HTMLParser
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 from markdown_it import MarkdownIt
@@ -29,6 +27,7 @@ from markdown_it.token import Token
 from mdit_py_plugins.footnote.index import footnote_def
 
 from llama_index_chunking_plus.core.blocks import Block, BlockKind
+from llama_index_chunking_plus.core.html_tables import HtmlTable, TableReader
 from llama_index_chunking_plus.core.sentences import ChineseSentenceTokenizer
 from llama_index_chunking_plus.core.spans import Span, spans_between
 
@@ -44,6 +43,8 @@ _DEEPEST = 20  # levels of nesting (a list makes two): what is nested deeper is 
 _ENVIRONMENTS = "equation|multline|gather|align|alignat|flalign|eqnarray|displaymath|math|cases|[pbBvV]?matrix"
 _OPENS_FORMULA = re.compile(rf"\$\$|\\\[|\\begin\{{((?:{_ENVIRONMENTS})\*?)\}}")
 _AFTER_FORMULA = re.compile(r"(?:[(（][^()（）$]*[)）])?[,.;:，。；：、]?(?:\{#[^{}]*\})?")  # white space left out
+_PLAIN_LINE = r"[A-Za-z\x80-\U0010ffff][^\n]*"  # marks of blocks are ASCII, and no letters
+_PLAIN = re.compile(rf"(?:(\#{{1,6}})[ \t]+([^\n#]*)|({_PLAIN_LINE}(?:\n{_PLAIN_LINE})*))(\n(?:[ \t]*\n)+|\n?[ \t]*\Z)")
 _FRONT_MATTER_KEY = re.compile(r"[^\s#:][^:]*:(?:\s|$)")
 
 
@@ -89,15 +90,26 @@ def inline_atoms(text: str, block: Block) -> list[Span]:
 # ------------------------------------------------------------------------------------------------ lines and tokens
 
 
+def line_starts(text: str) -> list[int]:
+    """Where the lines of a text begin, as Markdown counts them: a newline is \\n, \\r\\n or \\r."""
+    if "\r" in text:
+        return [0, *(newline.end() for newline in _NEWLINE.finditer(text))]
+    lengths = [len(line) + 1 for line in text.split("\n")]
+    return [*accumulate(lengths[:-1], initial=0)]
+
+
 class _Source:
     """The text as it came, and as markdown-it is to read it: line for line the same."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.starts = [0, *(newline.end() for newline in _NEWLINE.finditer(text))]
-        lines = _UNREADABLE.sub("\ufffd", _NEWLINE.sub("\n", text)).removeprefix(_BOM).split("\n")
+        self.starts = line_starts(text)
+        readable = _UNREADABLE.sub("\ufffd", text.replace("\r\n", "\n").replace("\r", "\n")).removeprefix(_BOM)
+        lines = readable.split("\n") if readable.startswith("---") else [""]
         self.front_matter = _front_matter_lines(lines)
-        self.readable = "\n".join([""] * self.front_matter + lines[self.front_matter :])
+        self.readable = "\n".join(
+            [""] * self.front_matter + lines[self.front_matter :] if self.front_matter else [readable]
+        )
 
     def at(self, line: int) -> int:
         """Where the line begins."""
@@ -109,8 +121,7 @@ class _Source:
         return Span(self.at(first), self.at(last + 1))
 
 
-@dataclass(frozen=True)
-class _Piece:
+class _Piece(NamedTuple):
     """A top-level token, the tokens inside it, and its range up to where the next one begins."""
 
     source: _Source
@@ -176,6 +187,7 @@ def _block_parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"maxNesting": 10 * _DEEPEST, "inline_definitions": True})
     rules = parser.block.ruler
     rules.disable(["fence", "blockquote", "hr", "list", "html_block", "heading"])
+    rules.before("code", "plain", _plain)
     rules.before("code", "begin", _any_of(_RULES))
     for what in ("paragraph", "reference", "blockquote", "list"):
         rules.push(f"end of {what}", _any_of([each for each in _RULES if what in each.ends]), {"alt": [what]})
@@ -218,11 +230,32 @@ def _any_of(rules: Sequence[_BlockRule]) -> BlockRule:
     return any_of
 
 
-def _push(state: StateBlock, name: str, start: int, end: int) -> bool:
+def _push(state: StateBlock, name: str, start: int, end: int) -> Token:
     token = state.push(name, "", 0)
     token.map = [start, end]
     state.line = end
-    return True
+    return token
+
+
+def _plain(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Headings and paragraphs between blank lines, outside of all else, in which no line could be anything else.
+
+    The tokens are those of markdown-it's rules, which ask each other about each line.
+    """
+    if silent or state.level:
+        return False
+    line = start
+    found = _PLAIN.match(state.src, state.bMarks[start])
+    while found is not None:
+        marks, title, paragraph, blank = found.groups()
+        stop = line + 1 + (paragraph.count("\n") if paragraph else 0)
+        token = _push(state, "heading" if marks else "paragraph", line, stop)
+        if marks:
+            token.tag, token.content = f"h{len(marks)}", title
+        line = max(stop, stop - 1 + blank.count("\n"))
+        found = _PLAIN.match(state.src, found.end())
+    state.line = min(line, end)
+    return line > start
 
 
 def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
@@ -240,7 +273,7 @@ def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     while line < end and _is_row(state, line, end, terminators):
         line += 1
     state.parentType = parent
-    return _push(state, "table", start, line)
+    return bool(_push(state, "table", start, line))
 
 
 def _is_row(state: StateBlock, line: int, end: int, terminators: Sequence[BlockRule]) -> bool:
@@ -264,7 +297,7 @@ def _formula(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     else:
         is_bare = bool(opening[1]) or not state.src[opening.end() : stop].strip()
         last = _closing_line(state, start, end, closer, is_bare)
-    return last >= 0 and (silent or _push(state, "formula", start, last + 1))
+    return last >= 0 and (silent or bool(_push(state, "formula", start, last + 1)))
 
 
 def _closing_line(state: StateBlock, start: int, end: int, closer: str, is_bare: bool) -> int:
@@ -316,9 +349,9 @@ def _line_after_tables(state: StateBlock, start: int, stop: int, end: int) -> in
     return max([stop, *(ends[line] for line in range(start, stop) if line in ends)])
 
 
-def _read_tables(state: StateBlock, start: int, stop: int, end: int) -> tuple[_TableReader, int]:
+def _read_tables(state: StateBlock, start: int, stop: int, end: int) -> tuple[TableReader, int]:
     """Read on, twice as far each time, until the tables that are open at ``stop`` are closed."""
-    reader = _TableReader(stop - start - 1)
+    reader = TableReader(stop - start - 1)
     line = start
     while line < end and not reader.is_done:
         batch = list(_container_lines(state, line, max(stop, min(end, line + (line - start)))))
@@ -353,110 +386,10 @@ _RULES = (
 # ------------------------------------------------------------------------------------------------ HTML tables
 
 
-@dataclass
-class _Row:
-    """Where a row of an HTML table begins, and what its cells are."""
-
-    start: int
-    in_head: bool
-    cells: set[str] = field(default_factory=set)
-
-
-_MANY_ROWS = 4  # of which the first is taken for a header though no row says so
-
-
-@dataclass
-class _HtmlTable:
-    """A table that stands in no other one."""
-
-    start: int
-    end: int = -1
-    rows: list[_Row] = field(default_factory=list)
-
-    def header(self) -> int:
-        """How many rows at the top are its header: those of <thead>, else those of <th> alone; of many, the first."""
-        is_header = [row.in_head for row in self.rows]
-        if not any(is_header):
-            is_header = [row.cells == {"th"} for row in self.rows]
-        if len(self.rows) >= _MANY_ROWS and not any("th" in row.cells or row.in_head for row in self.rows):
-            return 1  # as word processors write tables
-        count = [*is_header, False].index(False)
-        return count if count < len(self.rows) else min(count, 1)
-
-
-class _TableReader(HTMLParser):
-    """Reads HTML for its tables; ``tables`` has offsets in what was read in one go, ``lines`` is true in any case.
-
-    Args:
-        until: the line in which, or after which, the end of the last open table means that the reader is done.
-    """
-
-    def __init__(self, until: int = 0) -> None:
-        super().__init__(convert_charrefs=False)
-        self.until, self.is_done = until, False
-        self.lines: dict[int, int] = {}  # the line of <table to that of </table>
-        self.tables: list[_HtmlTable] = []
-        self._open: list[int] = []
-        self._starts = [0]
-        self._text = ""
-        self._head = -1
-
-    @property
-    def level(self) -> int:
-        """How many tables are open."""
-        return len(self._open)
-
-    def read(self, text: str) -> None:
-        """Read a part of the text; what the parser cannot make sense of has no tables."""
-        self._text = text
-        self._starts = [0, *(newline.end() for newline in re.finditer("\n", text))]
-        with suppress(AssertionError):  # some versions raise it at <![
-            self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002  the parser's signature
-        """Note tables, and the rows and cells of the outermost."""
-        if tag == "table":
-            self._open.append(self._line())
-        if self.level != 1:
-            return
-        if tag == "table":
-            self.tables.append(_HtmlTable(self._offset()))
-            self._head = -1
-        elif tag == "thead":
-            self._head = self._offset()
-        elif tag == "tr":
-            self._begin_row()
-        elif tag in {"th", "td"} and self.tables[-1].rows:
-            self.tables[-1].rows[-1].cells.add(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        """Close tables and their heads."""
-        if tag == "thead" and self.level == 1:
-            self._head = -1
-        if tag != "table" or not self._open:
-            return
-        self.lines[self._open.pop()] = self._line()
-        if not self._open:
-            self.tables[-1].end = self._text.find(">", self._offset()) + 1
-            self.is_done = self.is_done or self._line() >= self.until
-
-    def _begin_row(self) -> None:
-        rows = self.tables[-1].rows
-        is_first = not rows or not rows[-1].in_head
-        rows.append(_Row(self._head if self._head >= 0 and is_first else self._offset(), self._head >= 0))
-
-    def _line(self) -> int:
-        return self.getpos()[0] - 1
-
-    def _offset(self) -> int:
-        line, column = self.getpos()
-        return self._starts[min(line, len(self._starts)) - 1] + column
-
-
 def _html_blocks(piece: _Piece) -> list[Block]:
     """The piece as tables, each with the whole lines that hold it, and what stands between them."""
     content = piece.span.of(piece.source.text)
-    reader = _TableReader()
+    reader = TableReader()
     if "<table" in content.lower():
         reader.read(content)
     if not reader.lines:
@@ -482,12 +415,12 @@ def _is_comment(content: str) -> bool:
     return end == len(content)
 
 
-def _in_lines(piece: _Piece, tables: list[_HtmlTable]) -> list[tuple[Span, list[_HtmlTable]]]:
+def _in_lines(piece: _Piece, tables: list[HtmlTable]) -> list[tuple[Span, list[HtmlTable]]]:
     """Whole lines, with the tables in them, whose positions are now those in the document."""
-    found: list[tuple[Span, list[_HtmlTable]]] = []
+    found: list[tuple[Span, list[HtmlTable]]] = []
     offset = piece.span.start
     for each in tables:
-        moved = _HtmlTable(
+        moved = HtmlTable(
             each.start + offset, each.end + offset, [replace(row, start=row.start + offset) for row in each.rows]
         )
         span = piece.source.lines_around(Span(moved.start, moved.end))
@@ -499,7 +432,7 @@ def _in_lines(piece: _Piece, tables: list[_HtmlTable]) -> list[tuple[Span, list[
     return found
 
 
-def _html_table(span: Span, tables: list[_HtmlTable]) -> Block:
+def _html_table(span: Span, tables: list[HtmlTable]) -> Block:
     """One block; only a table that has the lines for itself has a lead."""
     only, header = tables[0], tables[0].header() if len(tables) == 1 else 0
     lead = (Span(only.rows[0].start, only.rows[header].start),) if 0 < header < len(only.rows) else ()
@@ -515,7 +448,7 @@ def _groups_of(*cuts: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
 
 
 def _heading(piece: _Piece) -> list[Block]:
-    content = piece.inside[0].content
+    content = piece.inside[0].content if piece.inside else piece.token.content
     return piece.block(BlockKind.HEADING, level=int(piece.token.tag[1]), title=_plain_text(content))
 
 
@@ -563,17 +496,19 @@ def _is_whole(token: Token) -> bool:
     return token.type in {"fence", "code_block", "table", "formula"}
 
 
-def _plain(kind: BlockKind) -> Callable[[_Piece], list[Block]]:
-    return lambda piece: piece.block(kind)
+def _whole(kind: BlockKind) -> Callable[[_Piece], list[Block]]:
+    return lambda piece: [Block(piece.span, kind)]
 
 
 _KINDS: dict[str, Callable[[_Piece], list[Block]]] = {
-    "front_matter": _plain(BlockKind.FRONT_MATTER),
+    "front_matter": _whole(BlockKind.FRONT_MATTER),
+    "heading": _heading,
     "heading_open": _heading,
-    "paragraph_open": _plain(BlockKind.PARAGRAPH),
-    "definition": _plain(BlockKind.PARAGRAPH),
-    "hr": _plain(BlockKind.BREAK),
-    "code_block": _plain(BlockKind.CODE),
+    "paragraph": _whole(BlockKind.PARAGRAPH),
+    "paragraph_open": _whole(BlockKind.PARAGRAPH),
+    "definition": _whole(BlockKind.PARAGRAPH),
+    "hr": _whole(BlockKind.BREAK),
+    "code_block": _whole(BlockKind.CODE),
     "fence": _fence,
     "table": _table_block,
     "formula": _formula_block,
@@ -590,11 +525,11 @@ def _without_blank(text: str, blocks: list[Block]) -> list[Block]:
     kept = blocks[:1]
     for block in blocks[1:]:
         if _BLANK.fullmatch(text, *block.span):
-            kept[-1] = replace(kept[-1], span=Span(kept[-1].span.start, block.span.end))
+            kept[-1] = kept[-1]._replace(span=Span(kept[-1].span.start, block.span.end))
         else:
             kept.append(block)
     if len(kept) > 1 and _BLANK.fullmatch(text, *kept[0].span):
-        kept[:2] = [replace(kept[1], span=Span(0, kept[1].span.end))]
+        kept[:2] = [kept[1]._replace(span=Span(0, kept[1].span.end))]
     return kept
 
 
@@ -602,7 +537,7 @@ def introduced(text: str, blocks: list[Block]) -> list[Block]:
     """Lists after a paragraph that ends in a colon are led by its last sentence."""
     for number, (before, after) in enumerate(pairwise(blocks), 1):
         if before.kind is BlockKind.PARAGRAPH and after.kind is BlockKind.LIST:
-            blocks[number] = replace(after, lead=_introduction(text, before))
+            blocks[number] = after._replace(lead=_introduction(text, before))
     return blocks
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -129,17 +129,18 @@ class _Measure:
 
     def fits(self, start: int, end: int, limit: int) -> bool:
         """Whether the piece between these positions is at most ``limit``."""
-        known = self._known(start, end, limit)
+        known = self._marks.fits(*self._indices(start, end), limit)
         return self._ruler.fits(start, end, limit) if known is None else known
 
     def surely_fits(self, start: int, end: int, limit: int) -> bool:
-        """Whether that is known without measuring the piece by itself."""
-        return self._known(start, end, limit) is True
+        """Whether that is known at once, wherever the two positions tear something."""
+        i, j = self._indices(start, end)
+        return self._marks.begun[j] - self._marks.ended[i] <= limit - self._marks.torn_margin
 
-    def _known(self, start: int, end: int, limit: int) -> bool | None:
+    def _indices(self, start: int, end: int) -> tuple[int, int]:
         if start not in self._index or end not in self._index:
             self.learn((start, end))
-        return self._marks.fits(self._index[start], self._index[end], limit)
+        return self._index[start], self._index[end]
 
 
 @dataclass(frozen=True)
@@ -438,9 +439,12 @@ class Layout:
         """Whether a chunk can hold this range, with the headings that must stand ahead of it, or at the end behind."""
         i = self._index(span.start)
         end = len(self.text) if span.end == self._end_of_content else span.end
-        if span.start == self.blocks[i].span.start:
-            return self._measure.fits(self._anchors[i], end, self._room_below(i))
-        return self._measure.fits(span.start, end, self.limits.size - self._size_ahead(span.start))
+        begins_block = span.start == self._starts[i]
+        start = self._anchors[i] if begins_block else span.start
+        if self._measure.surely_fits(start, end, self.limits.size // 2):
+            return True
+        room = self._room_below(i) if begins_block else self.limits.size - self._size_ahead(span.start)
+        return self._measure.fits(start, end, room)
 
     def _fits(self, start: int, end: int) -> bool:
         """Whether this may be a chunk, with what is shown around it and room for its overlap."""
@@ -624,7 +628,7 @@ class Layout:
     def _chunk(self, span: Span) -> Chunk:
         indices = range(self._index(span.start), self._index(span.end - 1) + 1)
         shown = [i for i in indices if self.blocks[i].kind not in _BESIDE] or indices
-        path = _shared([self._paths[i] for i in shown])
+        path = _shared({self._paths[i] for i in shown})
         kinds = dict.fromkeys(self.blocks[i].kind for i in indices)
         nearest = bisect_left(self.protected, Span(span.end, 0)) - 1
         if nearest >= 0 and self.protected[nearest].end > span.start:
@@ -674,11 +678,14 @@ class Layout:
         """
         anchors: list[int] = []
         is_open = False
+        last_content = self._last_content
         for i, block in enumerate(self.blocks):
-            start = self._introduction(i)
-            is_apart = start == block.span.start or self._measure.fits(start, block.span.end, self._room_below(i))
-            is_glued = is_open or block.span.start > self._last_content or start == self.blocks[i - 1].span.start
-            anchors.append(start if not i or (is_apart and not is_glued) else anchors[-1])
+            start, begin = self._introduction(i), block.span.start
+            is_glued = is_open or begin > last_content or start == self._starts[i - 1]
+            is_apart = not is_glued and (
+                start == begin or self._measure.fits(start, block.span.end, self._room_below(i))
+            )
+            anchors.append(start if not i or is_apart else anchors[-1])
             is_open = block.kind in _BESIDE
         return anchors
 
@@ -784,7 +791,7 @@ def _rank(block: Block) -> int:
     return min(block.level, _DEEPEST) if block.level else _BLOCK
 
 
-def _shared(paths: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+def _shared(paths: Collection[tuple[int, ...]]) -> tuple[int, ...]:
     """What all of the paths begin with."""
     first, last = min(paths), max(paths)
     count = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))

@@ -18,7 +18,7 @@ from llama_index.core.utils import get_tqdm_iterable
 from typing_extensions import Self
 
 from llama_index_chunking_plus.core.blocks import Block, BlockKind
-from llama_index_chunking_plus.core.markdown import introduced, markdown_blocks
+from llama_index_chunking_plus.core.markdown import introduced, line_starts, markdown_blocks
 from llama_index_chunking_plus.core.numbered import numbered_blocks, paragraph_blocks, structure_of
 from llama_index_chunking_plus.core.packing import units_that_fit
 from llama_index_chunking_plus.core.plan import Plan
@@ -43,7 +43,7 @@ TITLES_KEY = "header_titles"
 
 _OVERLAP_PER_CENT = 15
 _LONGEST_TITLE = 300  # characters of a heading that metadata says
-_NEWLINE = re.compile(r"\r\n?|\n")
+_AS_JSON = json.JSONEncoder(ensure_ascii=False).encode
 _LOOKS = ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys", "metadata_separator", "metadata_template")
 _READERS = {"markdown": markdown_blocks, "numbered": numbered_blocks, "none": paragraph_blocks}
 
@@ -266,7 +266,7 @@ class SectionWriter:
         if chunk.lead:
             shown[LEAD_KEY] = _shown_lead("".join(span.of(self._source.text) for span in chunk.lead))
         hidden: dict[str, Any] = {
-            TITLES_KEY: json.dumps(titles, ensure_ascii=False),
+            TITLES_KEY: _AS_JSON(titles),
             "heading_level": chunk.path[-1].level if chunk.path else 0,
             "block_kinds": ",".join(kind.value for kind in chunk.kinds),
         }
@@ -279,7 +279,7 @@ class SectionWriter:
 
     @cached_property
     def _line_starts(self) -> list[int]:
-        return [0, *(newline.end() for newline in _NEWLINE.finditer(self._source.text))]
+        return line_starts(self._source.text)
 
     def _closing(self, text: str, tail: str) -> BaseNode:
         """A node like the input, but what its template shows is followed by this tail."""
@@ -294,6 +294,8 @@ class SectionWriter:
 def _titles(above: Sequence[str], path: Sequence[Block]) -> list[str]:
     """The titles of a path, below those above the whole input; those that are in both count once."""
     own = [_short(block.title) for block in path]
+    if not above:
+        return own
     shared = next((n for n in range(min(len(own), len(above)), 0, -1) if list(above[-n:]) == own[:n]), 0)
     return [*above, *own[shared:]]
 
@@ -304,7 +306,7 @@ def _short(title: str) -> str:
 
 
 def _header_path(titles: Sequence[str], separator: str) -> str:
-    return separator + "".join(title + separator for title in titles)
+    return separator.join(["", *titles, ""])
 
 
 def _shown_lead(lead: str) -> str:
