@@ -1,4 +1,4 @@
-"""What retrievers over several levels share: nearest rows of a level, all scores as cosines, hits that explain themselves."""
+"""What retrievers over several levels share: nearest rows, scores as cosines, hits that explain themselves."""
 
 from __future__ import annotations
 
@@ -168,8 +168,8 @@ class LevelStore:
         if near:
             return near
         warn(
-            f"What the scores of {type(self.vector_store).__name__} mean is not known, and it does not tell its vectors; "
-            "its scores are taken as cosines."
+            f"What the scores of {type(self.vector_store).__name__} mean is not known, and it does not tell its "
+            "vectors; its scores are taken as cosines."
         )
         return dict(zip(ids, scores, strict=True))
 
