@@ -14,6 +14,7 @@ from llama_index_chunking_plus import StructuredMarkdownNodeParser
 from llama_index_chunking_plus.core.belonging import ties
 from llama_index_chunking_plus.core.blocks import Block, BlockKind
 from llama_index_chunking_plus.core.markdown import markdown_blocks
+from llama_index_chunking_plus.core.spans import Span
 from llama_index_chunking_plus.node_parser.tokenizers import resolve_sizer
 
 SHOWN = ("header_path", "lead", "goes_on")
@@ -34,6 +35,7 @@ def flaws(parser: StructuredMarkdownNodeParser, document: Document) -> list[str]
         *_of_lines(document.text, nodes),
         *_of_answers(document.text, nodes),
         *_of_ties(document.text, blocks, nodes, parser.chunk_size - size(document.get_metadata_str()), size),
+        *_of_parts(document.text, blocks, nodes, parser.chunk_size - size(document.get_metadata_str()), size),
     ]
 
 
@@ -104,10 +106,11 @@ def _of_tables(
         if block.kind not in {BlockKind.TABLE, BlockKind.HTML_TABLE, BlockKind.LIST} or not block.lead:
             continue
         lead = "".join(span.of(text) for span in block.lead).strip()
+        rows = re.findall(r"<tr>.*</tr>", lead) if block.kind is BlockKind.HTML_TABLE else [lead]
         for node in nodes:
             if block.span.start < node.start_char_idx < block.span.end and node.start_char_idx >= block.lead[-1].end:
                 shown = [node.get_content(mode) for mode in (MetadataMode.EMBED, MetadataMode.LLM)]
-                if size(f"lead: \n{lead}\n") * 2 <= limit and not all(lead in each for each in shown):
+                if size(f"lead: \n{lead}\n") * 2 <= limit and not all(row in each for each in shown for row in rows):
                     yield f"no lead {lead!r}: {node.text!r}"
 
 
@@ -178,3 +181,31 @@ def _of_ties(
             node.start_char_idx <= tie.start and end <= node.end_char_idx for node in nodes
         ):
             yield f"not together: {tie.of(text)!r}"
+
+
+def _of_parts(
+    text: str, blocks: Sequence[Block], nodes: Sequence[BaseNode], limit: int, size: Callable[[str], int]
+) -> Iterator[str]:
+    """What is nothing without the other is in one chunk, if it fits with all that may be shown ahead of it."""
+    for number, block in enumerate(blocks):
+        above = [each for each in blocks[:number] if each.level or each.kind in _BESIDE][-6:]
+        path = size(f"header_path: /{'/'.join(each.title for each in above if each.level)}/\n")
+        for part, glued in _parts(text, block):
+            around = path + sum(size(each.span.of(text)) for each in above) if glued else path
+            lead = size("lead: \n\n" + "".join(span.of(text) for span in block.lead)) if not glued else 0
+            if size(part.of(text)) + around + min(lead, limit // 2) + 12 <= limit and not any(
+                node.start_char_idx <= part.start and part.end <= node.end_char_idx for node in nodes
+            ):
+                yield f"parted: {part.of(text)!r}"
+
+
+def _parts(text: str, block: Block) -> Iterator[tuple[Span, bool]]:
+    """Ranges, and whether headings may have to stand ahead of them."""
+    content = len(block.span.of(text).rstrip())
+    if block.introduction and block.is_atomic:
+        yield Span(block.introduction[0].start, block.span.start + content), True
+    if block.kind is BlockKind.TABLE:
+        first_row = next((cut for group in block.cuts for cut in group), block.span.start + content)
+        yield Span(block.span.start, first_row), False
+    if block.kind is BlockKind.HTML_TABLE:
+        yield from ((Span(rows.start, rows.start + len(rows.of(text).rstrip())), False) for rows in block.inner)

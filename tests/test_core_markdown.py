@@ -184,6 +184,7 @@ LINES = [
     *("```", "````", "```py", "~~~", "~~~~", "  ```", "> ```"),
     *("$$", "$$ a $$", "$$a", "b$$", r"\[", r"\]", r"\[ a \]", r"\begin{align}", r"\end{align}", "> $$"),
     *("<div>", "</div>", "<table>", "</table>", "<tr><th>a</th></tr>", "<tr><td>1</td></tr>", "<thead>", "</thead>"),
+    *('<tr><td rowspan="2">1</td></tr>', "<tr><td rowspan=0>1</td><td rowspan=x>2</td></tr>"),
     *(
         "<!--",
         "-->",
@@ -422,3 +423,79 @@ def test_time_grows_with_the_rows_of_an_html_table_without_a_head() -> None:
 
     small, large = min(seconds(500) for _ in range(3)), min(seconds(8_000) for _ in range(2))
     assert large < 16 * 4 * small + 0.1  # a square would be 256 times
+
+
+ROW = "<tr>{}<td>值</td></tr>\n"
+
+
+@pytest.mark.parametrize(
+    "cells,depths",
+    [
+        pytest.param(["", "", ""], [0, 0, 0], id="none"),
+        pytest.param(["2", "", "2", ""], [0, 1, 0, 1], id="groups"),
+        pytest.param(["4", "", "2", "", ""], [0, 1, 1, 2, 0], id="a group in a group"),
+        pytest.param(["2", "2", "", ""], [0, 1, 1, 0], id="a chain"),
+        pytest.param(["", "9", ""], [0, 0, 1], id="more than there are"),
+        pytest.param(["", "0", "", ""], [0, 0, 1, 1], id="all that follow"),
+        pytest.param(["x", "-2", "99999999999999999999"], [0, 0, 0], id="no numbers"),
+    ],
+)
+def test_rows_that_a_cell_spans_are_cut_last(cells: list[str], depths: list[int]) -> None:
+    rows = [ROW.format(f"<td rowspan='{each}'>名</td>" if each else "") for each in cells]
+    text = f"<table>\n<tr><th>一</th><th>二</th></tr>\n{''.join(rows)}</table>\n"
+    (block,) = markdown_blocks(text)
+    starts = [text.index("<tr>", text.index("</th></tr>"))]
+    starts += [starts[0] + sum(map(len, rows[:i])) for i in range(1, len(rows))]
+    ranks = [[at for at, depth in zip(starts[1:], depths[1:], strict=True) if depth == each] for each in range(3)]
+    assert [list(group) for group in block.cuts] == [group for group in ranks if group]
+    free = [i for i, depth in enumerate(depths) if not depth]
+    groups = [(i, j) for i, j in pairwise([*free, len(rows)]) if j - i > 1]
+    assert [span.of(text).count("<tr>") for span in block.inner] == [j - i for i, j in groups]
+    assert [span.start for span in block.inner] == [starts[i] for i, _ in groups]
+
+
+def test_no_cell_reaches_out_of_the_header() -> None:
+    head = "<thead>\n<tr><th rowspan=9>一</th><th>二</th></tr>\n<tr><th>三</th></tr>\n</thead>\n"
+    (block,) = markdown_blocks(f"<table>\n{head}{ROW.format('') * 3}</table>\n")
+    assert block.inner[1:] == ()
+    assert [len(group) for group in block.cuts] == [2]
+
+
+INTRODUCED = "甲是书。它的用法如下：\n\n"
+
+
+@pytest.mark.parametrize(
+    "paragraph,expected",
+    [
+        pytest.param(INTRODUCED, "它的用法如下：\n\n", id="a sentence"),
+        pytest.param("For example:\n\n", "For example:\n\n", id="a paragraph"),
+        pytest.param("甲是书。它的用法。\n\n", "", id="no colon"),
+    ],
+)
+@pytest.mark.parametrize(
+    "shown",
+    ["```\nx = 1\n```\n", "$$\nx = 1\n$$\n", "| a |\n|---|\n| 1 |\n", "<table>\n<tr><td>1</td></tr>\n</table>\n"],
+    ids=["code", "formula", "table", "HTML table"],
+)
+def test_what_is_shown_knows_the_sentence_that_introduces_it(paragraph: str, expected: str, shown: str) -> None:
+    text = paragraph + shown
+    assert "".join(span.of(text) for span in markdown_blocks(text)[1].introduction) == expected
+
+
+@pytest.mark.parametrize(
+    "text,expected",
+    [
+        pytest.param("表 3 限值\n\n| a |\n|---|\n| 1 |\n", "表 3 限值\n\n", id="of a table"),
+        pytest.param("见下。\n**Table 3**: Limits\n\n| a |\n|---|\n", "**Table 3**: Limits\n\n", id="in its last line"),
+        pytest.param("清单 2 重试\n\n```\nx\n```\n", "清单 2 重试\n\n", id="of code"),
+        pytest.param("图 3 流程\n\n| a |\n|---|\n", "", id="of something else"),
+        pytest.param("表 3 列出了限值。\n\n| a |\n|---|\n", "", id="none"),
+    ],
+)
+def test_what_is_shown_knows_its_caption(text: str, expected: str) -> None:
+    assert "".join(span.of(text) for span in markdown_blocks(text)[1].introduction) == expected
+
+
+def test_a_caption_between_two_listings_introduces_neither() -> None:
+    code = "```\nx = 1\n```\n"
+    assert markdown_blocks(f"{code}\n清单 2 重试\n\n{code}")[2].introduction == ()

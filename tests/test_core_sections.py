@@ -131,6 +131,111 @@ def test_a_template_takes_over_no_tail_of_another_one() -> None:
     assert closing_template(closed, "x", "") == "{metadata_str}\n\n{content}"
 
 
+HEAD = "  <thead>\n    <tr><th>油品</th><th>首次</th></tr>\n  </thead>\n  <tbody>\n"
+BARE = "<tr><th>油品</th><th>首次</th></tr>"
+END = "  </tbody>\n</table>\n"
+
+
+def test_of_a_header_that_takes_too_much_room_the_rows_alone_are_shown() -> None:
+    rows = "".join(f"    <tr><td>半合成油{i}</td><td>500 小时</td></tr>\n" for i in range(6))
+    text = f"<table>\n{HEAD}{rows}{END}"
+    for size in range(2 * len(BARE), 240):
+        chunks = layout(text, size, lead_size=len).chunks()
+        shown = {lead(text, chunk) for chunk in chunks if "<td>" in chunk.span.of(text) and chunk.span.start}
+        assert shown == {HEAD.strip(" ") + "    " if size >= 2 * len(HEAD.strip(" ") + "    ") else BARE}
+
+
+def test_no_chunk_of_an_html_table_holds_nothing_but_the_tags_around_its_first_row() -> None:
+    rows = "    <tr><td>半合成油</td><td>500 小时</td></tr>\n" * 4
+    text = f"# 周期\n\n<table>\n{HEAD}{rows}{END}"
+    for size in range(120, 240):
+        chunks = [chunk.span.of(text) for chunk in layout(text, size, lead_size=len).chunks()]
+        assert all("油" in chunk for chunk in chunks)
+
+
+SPANNED = '<tr><td rowspan="2">{0}</td><td>冬</td></tr>\n<tr><td>夏</td></tr>\n'
+
+
+def test_rows_that_a_cell_spans_stay_together_while_they_fit_and_else_show_the_row_that_names_them() -> None:
+    groups = [SPANNED.format(name * 4) for name in "甲乙丙丁"]
+    head = "<tr><th>名</th><th>季</th></tr>\n"
+    text = f"<table>\n{head}{''.join(groups)}</table>\n"
+    for size in range(2 * len(head), 300):
+        chunks = layout(text, size).chunks()
+        fit = size >= len(head) + len(groups[0]) + len("<table>\n</table>\n")
+        for chunk in chunks:
+            held = chunk.span.of(text)
+            assert not fit or held.count("冬") == held.count("夏")
+            if held.startswith("<tr><td>夏"):
+                first = text.rindex("<tr><td rowspan", 0, chunk.span.start)
+                assert lead(text, chunk).endswith(text[first : chunk.span.start])
+
+
+@pytest.mark.parametrize("above", ["", "# 甲\n\n", "# 甲\n\n## 乙丙\n\n"])
+def test_the_header_of_a_table_is_in_one_piece_while_it_fits_with_a_row(above: str) -> None:
+    for newline in ("\n", "\r\n"):
+        whole = f"机型 | 截面（铜芯） | 空气开关 | 接地线{newline}--- | --- | --- | ---{newline}"
+        row = f"甲 | 10 | 63 | 10{newline}"
+        text = f"{above.replace(chr(10), newline)}{whole}{row * 9}"
+        for size in range(len(whole) + len(row), 150):
+            assert any(whole in chunk for chunk in cut(text, size))
+
+
+SHOWN = {
+    "code": "```\n" + "x = 1\n" * 5 + "```\n",
+    "table": "| a |\n|---|\n" + "| 一 |\n" * 5,
+    "formula": "$$\n" + "x = 1\n" * 5 + "$$\n",
+}
+
+
+@pytest.mark.parametrize("kind", SHOWN)
+@pytest.mark.parametrize("last", ["它的用法如下：", "For example:"])
+def test_what_is_shown_stays_with_the_sentence_that_introduces_it(kind: str, last: str) -> None:
+    text = f"甲是书。乙也是书。{last}\n\n{SHOWN[kind]}\n完。\n"
+    together = f"{last}\n\n{SHOWN[kind]}"
+    for size in range(len(together) + 1, len(text) + 3):
+        assert any(together in chunk for chunk in cut(text, size))
+
+
+@pytest.mark.parametrize(
+    "kind,before", [("code", "清单 2 重试"), ("table", "表 3 限值"), ("formula", "记作："), ("table", "如下：")]
+)
+def test_what_is_cut_begins_with_what_introduces_it(kind: str, before: str) -> None:
+    shown = SHOWN[kind].replace("x = 1\n", "x = 1\n" * 9).replace("| 一 |\n", "| 一 |\n" * 9)
+    text = f"{'甲是书。' * 5}\n\n{before}\n\n{shown}\n"
+    for size in range(40, 120):
+        (chunk,) = (chunk for chunk in cut(text, size) if before in chunk)
+        assert len(chunk[chunk.index(before) :].splitlines()) > 4
+    for size in range(len(shown) + 1, len(shown) + 1 + len(before)):  # not torn for it
+        assert any(shown in chunk for chunk in cut(text, size))
+
+
+def test_a_definition_stays_with_the_first_sentence_of_its_example() -> None:
+    before = "定义 1 甲与乙之比，记作：\n\n$$\nx = 1\n$$\n\n例如，甲为 3。"
+    text = f"{before}其余的条件不变。\n\n定义 2 丙与丁之和。\n"
+    for size in range(len(before), len(text) + 1):
+        assert any(before in chunk for chunk in cut(text, size))
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        "问：甲在哪里？\n\n答：甲在山下。\n\n",
+        "甲如下：\n\n$$\nx = 1\n$$\n\n",
+        "| a |\n|---|\n| 一 |\n\n",
+        "1. 一。\n2. 二。\n\n",
+    ],
+    ids=["answer", "formula", "table", "steps"],
+)
+def test_headings_above_nothing_tear_nothing_before_them(whole: str) -> None:
+    for end in ("# 丁\n", "# 丁\n\n# 戊\n\n", "---\n\n# 丁\n", "<!-- 注 -->\n\n# 丁\n"):
+        text = f"# 丁\n\n{whole}{end}"
+        for size in range(len(whole) + len("# 丁\n\n"), len(text) + 2):
+            chunks = cut(text, size)
+            assert any(whole in chunk for chunk in chunks)
+            assert len(chunks) == (1 if size >= len(text) else 2)
+
+
 MARKS = [
     "# 甲\n",
     "## 乙\n",

@@ -75,6 +75,12 @@ PIECES = st.one_of(
     lines("步骤{1}：{0}。\n\n"),
     lines("问：{0}？\n\n答：{0}。{0}。\n\n"),
     lines("问：{0}？\n答：{0}。{0}。\n").map("{}\n".format),
+    lines('    <tr><td rowspan="2">{0}</td><td>{1}</td></tr>\n    <tr><td>乙</td></tr>\n').map(
+        "<table>\n  <thead>\n    <tr><th>名</th><th>值</th></tr>\n  </thead>\n  <tbody>\n{}  </tbody>\n</table>\n\n".format
+    ),
+    lines("x_{1} = {1}\n").map("记作某数。它的取值如下：\n\n$$\n{}$$\n\n例如，甲。又如乙。\n\n".format),
+    lines("run {1} {0}\n").map("先安装。然后运行：\n\n```\n{}```\n\n".format),
+    lines("| {0} | {1} |\n").map("表 3 限值\n\n| 名 | 值 |\n|---|---|\n{}\n".format),
     st.sampled_from(["<!-- 注 -->\n\n", "---\n\n", "甲是一种书。\n\n例如，乙。\n\n"]),
     st.builds("{}\n\n".format, st.text("山下有一座", min_size=1, max_size=500)),
     st.builds(
@@ -223,6 +229,29 @@ def test_the_end_of_an_answer_is_not_in_a_chunk_with_the_next_question(gap: str)
     assert any(each.startswith("问：丙呢？") for each in texts(text, chunk_overlap=0))
 
 
+@pytest.mark.parametrize("size", range(200, 340, 20))
+def test_what_cannot_be_with_a_whole_paragraph_is_with_its_last_sentence(size: int) -> None:
+    code = "```bash\n" + "pip install yanshu\n" * 6 + "```\n"
+    last = "默认不安装，启用的命令如下："
+    nodes = parse(f"# 雁书\n\n## 安装\n\n{PROSE}{last}\n\n{code}\n{PROSE}\n", chunk_size=size, chunk_overlap=0)
+    assert any(f"{last}\n\n{code}" in node.text for node in nodes)
+
+
+def test_a_table_that_is_cut_begins_with_its_caption() -> None:
+    for size in range(90, 200, 10):
+        nodes = parse(f"# 参数\n\n{PROSE}\n\n表 3 各参数的取值\n\n{HEADER}{ROWS[:900]}", chunk_size=size)
+        assert any(f"表 3 各参数的取值\n\n{HEADER}| 参数1 " in node.text for node in nodes)
+
+
+def test_every_piece_of_an_html_table_shows_its_header_however_it_is_laid_out() -> None:
+    head = "<tr><th>油品</th><th>首次</th></tr>"
+    rows = "".join(f"    <tr><td>半合成油{i}</td><td>500 小时</td></tr>\n" for i in range(9))
+    text = f"# 周期\n\n<table>\n  <thead>\n    {head}\n  </thead>\n  <tbody>\n{rows}  </tbody>\n</table>\n"
+    for size in range(110, 300, 10):
+        nodes = parse(text, chunk_size=size, chunk_overlap=0)
+        assert all(head in each for node in nodes for each in shown(node))
+
+
 # ------------------------------------------------------------------------------------------------ sections
 
 
@@ -307,6 +336,10 @@ HOSTILE = {
     "one line": lambda n: "字" * n,
     "HTML table": lambda n: "<table>\n<tr><th>a</th></tr>\n" + "<tr><td>甲</td></tr>\n" * (n // 20) + "</table>\n",
     "HTML in one line": lambda n: "<table><tr><th>a</th></tr>" + "<tr><td>甲</td></tr>" * (n // 20) + "</table>\n",
+    "spanned rows": lambda n: (
+        "<table>\n<tr><th>a</th></tr>\n" + "<tr><td rowspan=0>甲</td></tr>\n" * (n // 31) + "</table>\n"
+    ),
+    "introduced code": lambda n: "甲是书。用法如下：\n\n```\na\n```\n\n" * (n // 25),
     "list of fences": lambda n: "- 项目：\n\n  ```\n  a\n  b\n  ```\n" * (n // 30),
     "questions": lambda n: "问：怎样？\n\n答：这样。\n\n" * (n // 14),
 }

@@ -124,6 +124,27 @@ def ties(text: str, spans: Sequence[Span]) -> list[Span]:
     return [Span(kept[tie.first].start, kept[tie.last].end) for tie in _nested(found)]
 
 
+def caption_of(line: str) -> str:
+    """What a line is the caption of: "table" or "figure", which code is as well; "" if it is none.
+
+    Example:
+        >>> [caption_of(line) for line in ("表 3 限值", "**Listing 2**: Retries", "表 3 列出了限值。")]
+        ['table', 'figure', '']
+    """
+    bare = line.strip()
+    return _caption(bare, bare[:200].lstrip(_MARKUP))
+
+
+def exemplifies(unit: str) -> bool:
+    """Whether a unit begins as an example of what stands before it.
+
+    Example:
+        >>> [exemplifies(unit) for unit in ("例如，甲。", "For example, a.", "甲是例子。")]
+        [True, True, False]
+    """
+    return _EXAMPLE.match(unit.strip()[:200].lstrip(_MARKUP)) is not None
+
+
 # ------------------------------------------------------------------------------------------------ units
 
 

@@ -47,7 +47,9 @@ class Block(NamedTuple):
         cuts: where it may be cut, ascending, inside the span; the best places first, as groups: between a code's
             top-level definitions, then at its blank lines, then between its lines.
         info: the language that a fence names; "" for all others.
-        inner: what must stay whole inside a list, quote or footnote while it fits: its fences, tables and formulas.
+        inner: what must stay whole inside a list, quote or footnote while it fits: its fences, tables and formulas; in
+            an HTML table, rows that a cell spans.
+        introduction: what introduces it, at the end of the block before: a sentence that ends in a colon, or a caption.
     """
 
     span: Span
@@ -58,6 +60,7 @@ class Block(NamedTuple):
     cuts: tuple[tuple[int, ...], ...] = ()
     info: str = ""
     inner: tuple[Span, ...] = ()
+    introduction: tuple[Span, ...] = ()
 
     @property
     def is_atomic(self) -> bool:

@@ -15,8 +15,10 @@ class _Row:
     start: int
     in_head: bool
     cells: set[str] = field(default_factory=set)
+    reach: int = 1  # how many rows its tallest cell spans
 
 
+_TALLEST = 65534  # rows that a cell spans, as browsers have it; rowspan="0" means all that follow
 _MANY_ROWS = 4  # of which the first is taken for a header though no row says so
 
 
@@ -37,6 +39,20 @@ class HtmlTable:
             return 1  # as word processors write tables
         count = [*is_header, False].index(False)
         return count if count < len(self.rows) else min(count, 1)
+
+    def depths(self) -> list[int]:
+        """For each row, how many rows above it have a cell that reaches into it, 2 at most.
+
+        None reaches out of the header.
+        """
+        depths: list[int] = []
+        ends: list[int] = []  # those of the two cells that reach furthest
+        header = self.header()
+        for number, row in enumerate(self.rows):
+            ends = ends if number != header else []
+            depths.append(sum(end > number for end in ends))
+            ends = sorted([*ends, number + row.reach])[-2:]
+        return depths
 
 
 class TableReader(HTMLParser):
@@ -68,7 +84,7 @@ class TableReader(HTMLParser):
         with suppress(AssertionError):  # some versions raise it at <![
             self.feed(text)
 
-    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002  the parser's signature
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Note tables, and the rows and cells of the outermost."""
         if tag == "table":
             self._open.append(self._line())
@@ -82,7 +98,9 @@ class TableReader(HTMLParser):
         elif tag == "tr":
             self._begin_row()
         elif tag in {"th", "td"} and self.tables[-1].rows:
-            self.tables[-1].rows[-1].cells.add(tag)
+            row = self.tables[-1].rows[-1]
+            row.cells.add(tag)
+            row.reach = max(row.reach, _rows_spanned(attrs))
 
     def handle_endtag(self, tag: str) -> None:
         """Close tables and their heads."""
@@ -106,3 +124,10 @@ class TableReader(HTMLParser):
     def _offset(self) -> int:
         line, column = self.getpos()
         return self._starts[min(line, len(self._starts)) - 1] + column
+
+
+def _rows_spanned(attributes: list[tuple[str, str | None]]) -> int:
+    """How many rows a cell spans."""
+    value = (dict(attributes).get("rowspan") or "1").strip()
+    number = int(value) if value.isascii() and value.isdecimal() and len(value) <= len(str(_TALLEST)) else 1
+    return min(number or _TALLEST, _TALLEST)

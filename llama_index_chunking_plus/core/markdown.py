@@ -2,7 +2,7 @@
 
     text -> front matter, then markdown-it's block rules -> top-level tokens, each with its lines
          -> one block for each (HTML with tables in it: several) -> white space goes with the block before it
-         -> a list learns which sentence introduces it
+         -> a list, a table, code or a formula learns which sentence or caption introduces it
 
 The rules are CommonMark's, with tables and footnotes as GitHub has them, and display formulas: $$…$$, \\[…\\] and the
 amsmath environments, which may follow a paragraph without a blank line. markdown-it gives lines, not characters, so
@@ -26,9 +26,10 @@ from markdown_it.rules_inline import StateInline, autolink, backtick, html_inlin
 from markdown_it.token import Token
 from mdit_py_plugins.footnote.index import footnote_def
 
-from llama_index_chunking_plus.core.blocks import Block, BlockKind
+from llama_index_chunking_plus.core.belonging import caption_of
+from llama_index_chunking_plus.core.blocks import ATOMIC, Block, BlockKind
 from llama_index_chunking_plus.core.html_tables import HtmlTable, TableReader
-from llama_index_chunking_plus.core.sentences import ChineseSentenceTokenizer
+from llama_index_chunking_plus.core.sentences import chinese_sentence_tokenizer
 from llama_index_chunking_plus.core.spans import Span, spans_between
 
 BlockRule = Callable[[StateBlock, int, int, bool], bool]
@@ -45,6 +46,8 @@ _OPENS_FORMULA = re.compile(rf"\$\$|\\\[|\\begin\{{((?:{_ENVIRONMENTS})\*?)\}}")
 _AFTER_FORMULA = re.compile(r"(?:[(（][^()（）$]*[)）])?[,.;:，。；：、]?(?:\{#[^{}]*\})?")  # white space left out
 _PLAIN_LINE = r"[A-Za-z\x80-\U0010ffff][^\n]*"  # marks of blocks are ASCII, and no letters
 _PLAIN = re.compile(rf"(?:(\#{{1,6}})[ \t]+([^\n#]*)|({_PLAIN_LINE}(?:\n{_PLAIN_LINE})*))(\n(?:[ \t]*\n)+|\n?[ \t]*\Z)")
+_INTRODUCED = ATOMIC | {BlockKind.LIST}
+_CAPTIONED = {BlockKind.TABLE: "table", BlockKind.HTML_TABLE: "table", BlockKind.CODE: "figure"}
 _FRONT_MATTER_KEY = re.compile(r"[^\s#:][^:]*:(?:\s|$)")
 
 
@@ -436,8 +439,25 @@ def _html_table(span: Span, tables: list[HtmlTable]) -> Block:
     """One block; only a table that has the lines for itself has a lead."""
     only, header = tables[0], tables[0].header() if len(tables) == 1 else 0
     lead = (Span(only.rows[0].start, only.rows[header].start),) if 0 < header < len(only.rows) else ()
-    cuts = tuple(row.start for row in [row for each in tables for row in each.rows][header + 1 :])
-    return Block(span, BlockKind.HTML_TABLE, lead=lead, cuts=_groups_of(cuts))
+    starts = [row.start for each in tables for row in each.rows]
+    depths = [depth for each in tables for depth in each.depths()]
+    groups = (
+        tuple(at for at, each in zip(starts[header + 1 :], depths[header + 1 :], strict=True) if each == depth)
+        for depth in range(3)
+    )
+    return Block(span, BlockKind.HTML_TABLE, lead=lead, cuts=_groups_of(*groups), inner=_spanned(starts, depths, span))
+
+
+def _spanned(starts: Sequence[int], depths: Sequence[int], table: Span) -> tuple[Span, ...]:
+    """The rows that cells span, each range of them with the rows that the cells stand in."""
+    if not any(depths):
+        return ()
+    free = [start for start, depth in zip(starts, depths, strict=True) if not depth]
+    return tuple(
+        Span(start, end)
+        for start, end in pairwise([*free, table.end])
+        if bisect_left(starts, end) - bisect_left(starts, start) > 1
+    )
 
 
 # ------------------------------------------------------------------------------------------------ kinds of block
@@ -534,21 +554,25 @@ def _without_blank(text: str, blocks: list[Block]) -> list[Block]:
 
 
 def introduced(text: str, blocks: list[Block]) -> list[Block]:
-    """Lists after a paragraph that ends in a colon are led by its last sentence."""
+    """The blocks; those after a paragraph that introduces them know it, and lists are led by it."""
     for number, (before, after) in enumerate(pairwise(blocks), 1):
-        if before.kind is BlockKind.PARAGRAPH and after.kind is BlockKind.LIST:
-            blocks[number] = after._replace(lead=_introduction(text, before))
+        if before.kind is BlockKind.PARAGRAPH and after.kind in _INTRODUCED:
+            is_second = number > 1 and blocks[number - 2].kind is after.kind  # a caption may be that of the first
+            found = _introduction(text, before, "" if is_second else _CAPTIONED.get(after.kind, ""))
+            lead = found if after.kind is BlockKind.LIST else after.lead
+            blocks[number] = after._replace(introduction=found, lead=lead) if found else after
     return blocks
 
 
-def _introduction(text: str, paragraph: Block) -> tuple[Span, ...]:
-    """The last sentence of the paragraph, up to the list, if it ends in a colon."""
+def _introduction(text: str, paragraph: Block, caption: str) -> tuple[Span, ...]:
+    """The last sentence of the paragraph, up to its end, if it ends in a colon; its last line, if a caption."""
     content = paragraph.span.of(text).rstrip()
-    if not content.rstrip("*_ ").endswith(("：", ":")):
+    introduction = content[max(content.rfind("\n"), content.rfind("\r")) + 1 :]
+    if content.rstrip("*_ ").endswith(("：", ":")):
+        introduction = chinese_sentence_tokenizer(introduction)[-1]
+    elif not caption or caption_of(introduction) != caption:
         return ()
-    last_line = max(content.rfind("\n"), content.rfind("\r")) + 1
-    ends = [0, *ChineseSentenceTokenizer().ends(content[last_line:])]
-    return (Span(paragraph.span.start + last_line + ends[-2], paragraph.span.end),)
+    return (Span(paragraph.span.start + len(content) - len(introduction), paragraph.span.end),)
 
 
 # ------------------------------------------------------------------------------------------------ inline marks

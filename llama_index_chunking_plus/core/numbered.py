@@ -181,7 +181,7 @@ _BLANKS = " \t\u3000\ufeff\u200b\u00a0\f\v\r\n"
 _SEPARATORS = _BLANKS + "：:.．、—–-"
 _MARKDOWN = re.compile(
     r"""^\ufeff?[ ]{0,3}(?:\#{1,6}[ \t]+\S|`{3}|~{3}|\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)+\|?[ \t\r]*$
-    |<table[\s>])""",
+    |(?i:<table)[\s>])""",
     re.MULTILINE | re.VERBOSE,
 )
 

@@ -13,9 +13,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise, product
 
-from llama_index_chunking_plus.core.belonging import ties
+from llama_index_chunking_plus.core.belonging import exemplifies, ties
 from llama_index_chunking_plus.core.blocks import Block, BlockKind
 from llama_index_chunking_plus.core.code import code_cuts
 from llama_index_chunking_plus.core.markdown import inline_atoms
@@ -45,8 +45,10 @@ _NEWLINE = re.compile(r"\n+")
 _LINE_START = re.compile(r"(?:\r\n|\r(?!\n)|\n)(?=.)", re.DOTALL)
 _FENCE = re.compile(r"(?P<before>[ \t>*+.)\d-]*)(?P<marks>`{3,}|~{3,})")
 _TABLE_HEAD = re.compile(r"[^\r\n]*(?:\r\n?|\n)[ \t>]*(?=[|:-])[|: \t-]+(?:\r\n?|\n)")
+_HTML_ROW = re.compile(r"<tr\b(?:(?!</?tr\b|</thead\b).)*(?:</tr\s*>)?", re.DOTALL | re.IGNORECASE)
 _NO_CONTENT = frozenset({BlockKind.HEADING, BlockKind.BREAK, BlockKind.COMMENT})
 _BESIDE = _NO_CONTENT | {BlockKind.FRONT_MATTER}  # stand outside of sections, or are a part of all that follow
+_TABLES = frozenset({BlockKind.TABLE, BlockKind.HTML_TABLE})
 _PROSE = frozenset({BlockKind.PARAGRAPH, BlockKind.QUOTE})
 _SENTENCES = _PROSE | {BlockKind.LIST}  # what is made of sentences
 _FOUND_ONCE = (  # what does not depend on the limits
@@ -230,7 +232,8 @@ class Layout:
     def __post_init__(self, coarser: Layout | None) -> None:
         if coarser is not None:
             vars(self).update({name: getattr(coarser, name) for name in _FOUND_ONCE})
-        self._measure.learn([*self._starts, *self._anchors, len(self.text)])
+        introductions = (span.start for block in self.blocks for span in block.introduction)
+        self._measure.learn([*self._starts, *introductions, len(self.text)])
         self._ranks.update({at: rank for at, rank in self._candidates().items() if not self._whole.hold(at)})
         first = self.blocks[0].level if self.blocks else 0
         self._ranks.update({0: min(first, _DEEPEST), len(self.text): 0})
@@ -306,11 +309,10 @@ class Layout:
             if ranks.get(tie.start, _LINE_TIE) >= _BLOCK:
                 ranks[tie.start] = _TIE if tie.start in ranks else _LINE_TIE
         for block, anchor in zip(self.blocks, self._anchors, strict=True):
-            if anchor != block.span.start:
-                rank = ranks.pop(block.span.start)
-                ranks[anchor] = min(
-                    ranks.get(anchor, _BLOCK), rank if block.span.start <= self._last_content else _BLOCK
-                )
+            rank = ranks.pop(block.span.start)
+            rank = rank if block.span.start <= self._last_content else _BLOCK
+            ranks[anchor] = min(ranks.get(anchor, _BLOCK), rank) if anchor != block.span.start else rank
+        ranks.update((tie.end, _BLOCK) for tie in self._short_ties)
         for i in self._large:
             for group, cuts in enumerate(self._cuts(i)):
                 ranks.update({cut: _INNER + min(group, 2) for cut in cuts if cut not in ranks})
@@ -325,7 +327,8 @@ class Layout:
         else:
             yield from block.cuts
             yield from [()] * (2 - len(block.cuts))
-            yield [at for each in self._frames.inner(i) for at in _line_starts(self.text, each)]
+            inner = self._frames.inner(i) if block.kind is not BlockKind.HTML_TABLE else []
+            yield [at for each in inner for at in _line_starts(self.text, each)]
 
     @cached_property
     def _large(self) -> list[int]:
@@ -342,6 +345,27 @@ class Layout:
         return [Span(tie.start, self._end_of_tie(tie)) for tie in under_one]
 
     @cached_property
+    def _short_ties(self) -> list[Span]:
+        """Ties that do not fit and end in an example, up to the end of its first sentence, if they fit like that."""
+        large = (tie for tie in self._ties if not self._holds(tie))
+        ends = ((tie, self._index(tie.end - 1)) for tie in large)
+        short = (Span(tie.start, self._end_of_first(i)) for tie, i in ends if self._is_example(i, tie))
+        return [tie for tie in short if self._holds(tie)]
+
+    def _is_example(self, i: int, tie: Span) -> bool:
+        """Whether a paragraph of more than one sentence is an example of what is tied to it."""
+        block = self.blocks[i]
+        if block.kind is not BlockKind.PARAGRAPH or block.span.start <= tie.start:
+            return False
+        return exemplifies(block.span.of(self.text)) and self._end_of_first(i) < tie.end
+
+    def _end_of_first(self, i: int) -> int:
+        """Where the first sentence of a paragraph ends."""
+        start, end = self.blocks[i].span
+        ends = self._starts_of_units(Span(start, end), self.limits.size)
+        return min((at for at in ends if at > start and not self._inline(i).hold(at)), default=end)
+
+    @cached_property
     def _block_ties(self) -> list[Span]:
         return ties(self.text, [block.span for block in self.blocks]) if len(self.blocks) > 1 else []
 
@@ -353,6 +377,8 @@ class Layout:
 
     def _end_of_tie(self, tie: Span) -> int:
         """Where it ends, but for comments and rules that belong to what follows."""
+        if tie.end >= self._end_of_content > tie.start:
+            return self._end_of_content
         i = bisect_left(self._starts, tie.end)
         anchor = self._anchors[i] if i < len(self._starts) and self._starts[i] == tie.end else tie.end
         return anchor if anchor > tie.start and anchor in self._start_set else tie.end
@@ -366,7 +392,7 @@ class Layout:
         """What must not be cut, as it fits or is to be kept."""
         inner = (span for i in self._large for span in self.blocks[i].inner)
         fitting = (span for span in [*self._ties, *self.protected, *inner] if self._holds(span))
-        return _Ranges([*fitting, *self.kept])
+        return _Ranges([*fitting, *self._short_ties, *self.kept])
 
     def _add(self, positions: Iterable[int], rank: int) -> None:
         """Add positions inside of blocks, but for those that would tear what must stay whole, a link or a formula."""
@@ -401,6 +427,10 @@ class Layout:
         room = max(self.limits.size - around, self.limits.size // 2)
         first, head = self._head(leaf, room // 2)
         starts = {first, *self._starts_of_units(leaf, room)}
+        whole = self._header(leaf, first)
+        if whole is not None and head < whole.end:
+            starts.update(whole)
+            return [at for at in starts if leaf.start < at < leaf.end and not whole.start < at < whole.end]
         sentence = Span(head, min((at for at in starts if at > head), default=leaf.end))
         if head > first and not self._measure.fits(first, sentence.end, room):
             starts.update(self._starts_of_units(sentence, room // 2))
@@ -412,13 +442,30 @@ class Layout:
 
     def _head(self, leaf: Span, limit: int) -> tuple[int, int]:
         """The headings and header rows of a range that must stay with what follows, as far as they fit."""
-        begin, last = self._index(leaf.start), self._content(leaf)
+        last = self._content(leaf)
         content = max(leaf.start, self._starts[last])
-        firsts = sorted([leaf.start, *self._starts[begin + 1 : last + 1], max(leaf.start, self._introduction(last))])
-        first = next((at for at in firsts if self._measure.fits(at, content, limit)), content)
+        first = next((at for at in self._firsts(leaf) if self._measure.fits(at, content, limit)), content)
         row = self._frames.own(last).first
         has_row = content < row < leaf.end and self._measure.fits(first, row, limit)
         return first, row if has_row else content
+
+    def _firsts(self, leaf: Span) -> list[int]:
+        """Where the blocks of a range begin, up to its content, and what introduces that."""
+        begin, last = self._index(leaf.start), self._content(leaf)
+        return sorted([leaf.start, *self._starts[begin + 1 : last + 1], max(leaf.start, self._introduction(last))])
+
+    def _header(self, leaf: Span, first: int) -> Span | None:
+        """The header rows of a table that a range begins with, the first row if it fits, and headings from this one.
+
+        Between the two lines of a Markdown table's header is a worse cut than behind a heading.
+        """
+        last = self._content(leaf)
+        row, kind = self._frames.own(last).first, self.blocks[last].kind
+        if kind not in _TABLES or not max(leaf.start, self._starts[last]) < row < leaf.end:
+            return None
+        firsts = [at for at in self._firsts(leaf) if at >= first] if kind is BlockKind.TABLE else [first]
+        spans = (Span(at, end) for at in firsts for end in (leaf.end, row))
+        return next((span for span in spans if self._measure.fits(*span, self._room(*span))), None)
 
     def _content(self, leaf: Span) -> int:
         """The block of a range without a position that the others follow: its last, but for headings above nothing."""
@@ -438,7 +485,7 @@ class Layout:
     def _holds(self, span: Span) -> bool:
         """Whether a chunk can hold this range, with the headings that must stand ahead of it, or at the end behind."""
         i = self._index(span.start)
-        end = len(self.text) if span.end == self._end_of_content else span.end
+        end = self._end_of_last if span.end == self._end_of_content else span.end
         begins_block = span.start == self._starts[i]
         start = self._anchors[i] if begins_block else span.start
         if self._measure.surely_fits(start, end, self.limits.size // 2):
@@ -488,12 +535,11 @@ class Layout:
         i = self._index(start)
         if start == self.blocks[i].span.start:
             return ()
-        found: tuple[Span, ...] = ()
-        for frame in self._frames.around(i, start):
-            if frame.span.end == start:
-                continue
-            fitting = (lead for lead in frame.leads if self._is_shown((*found, *lead), start))
-            found = (*found, *next(fitting, ()))
+        frames = [frame.leads for frame in self._frames.around(i, start) if frame.leads and frame.span.end != start]
+        whole = (tuple(chain(*leads)) for leads in product(*frames) if leads)
+        found = next((lead for lead in whole if self._is_shown(lead, start)), ())
+        for leads in frames if not found else []:
+            found = (*found, *next((lead for lead in leads if self._is_shown((*found, *lead), start)), ()))
         return found
 
     def _is_shown(self, lead: tuple[Span, ...], start: int) -> bool:
@@ -651,9 +697,9 @@ class Layout:
         return bisect_right(self._starts, position) - 1
 
     def _introduction(self, i: int) -> int:
-        """Where the sentence begins that introduces a list; where all other blocks begin themselves."""
+        """Where the sentence or caption begins that introduces a block; where all other blocks begin themselves."""
         block = self.blocks[i]
-        return block.lead[0].start if block.kind is BlockKind.LIST and block.lead else block.span.start
+        return block.introduction[0].start if block.introduction else block.span.start
 
     def _room_below(self, i: int) -> int:
         return self.limits.size - self._path_size(i)
@@ -673,21 +719,49 @@ class Layout:
     def _anchors(self) -> list[int]:
         """For each block, where a chunk must begin that is to hold its beginning.
 
-        That is where the headings, comments and rules above it begin, or the sentence that introduces it; headings
-        above nothing stay with what is before them.
+        That is where the headings, comments and rules above it begin, or what introduces it; headings above nothing
+        stay with what is before them, if that is not torn for it.
         """
         anchors: list[int] = []
         is_open = False
-        last_content = self._last_content
         for i, block in enumerate(self.blocks):
-            start, begin = self._introduction(i), block.span.start
-            is_glued = is_open or begin > last_content or start == self._starts[i - 1]
-            is_apart = not is_glued and (
-                start == begin or self._measure.fits(start, block.span.end, self._room_below(i))
-            )
-            anchors.append(start if not i or is_apart else anchors[-1])
+            begin = block.span.start
+            if not i or not (is_open or begin > self._last_content or block.introduction):
+                anchors.append(begin)
+            elif is_open or begin <= self._last_content:
+                anchors.append(anchors[-1] if is_open else self._anchor_before(i, anchors[-1]))
+            else:
+                anchors.append(begin if self._is_torn_for_the_end(anchors) else anchors[-1])
             is_open = block.kind in _BESIDE
         return anchors
+
+    def _anchor_before(self, i: int, anchor: int) -> int:
+        """The anchor of a block that is introduced, given that of the block before.
+
+        One that is too large, wherever it begins, begins with its introduction all the same.
+        """
+        block, start, room = self.blocks[i], self._introduction(i), self._room_below(i)
+        glued = anchor if start == self._starts[i - 1] else start
+        if block.kind is BlockKind.LIST:
+            return glued if self._measure.fits(start, block.span.end, room) else anchor
+        is_torn = self._measure.fits(*block.span, room) and not self._measure.fits(glued, block.span.end, room)
+        return block.span.start if is_torn else glued
+
+    def _is_torn_for_the_end(self, anchors: Sequence[int]) -> bool:
+        """Whether what stands last would fit, but not with the headings above nothing behind it."""
+        end = self._end_of_content
+        last = [self._last_content, *(tie.start for tie in self._block_ties if tie.start < end <= tie.end)]
+        rooms = ((anchors[i], self._room_below(i)) for i in map(self._index, last))
+        return any(
+            self._measure.fits(at, end, room) and not self._measure.fits(at, len(self.text), room) for at, room in rooms
+        )
+
+    @cached_property
+    def _end_of_last(self) -> int:
+        """Where a chunk must end that is to hold the end of the content."""
+        after = self._index(self._last_content) + 1
+        is_apart = after < len(self.blocks) and self._anchors[after] == self._starts[after]
+        return self._end_of_content if is_apart else len(self.text)
 
     @cached_property
     def _paths(self) -> list[tuple[int, ...]]:
@@ -723,7 +797,7 @@ class _Frames:
         return self._of(i)[0]
 
     def inner(self, i: int) -> list[_Frame]:
-        """The fences and tables in a list, quote or footnote."""
+        """The fences and tables in a list, quote or footnote; in an HTML table, the rows that a cell spans."""
         return self._of(i)[1]
 
     def around(self, i: int, position: int) -> Iterator[_Frame]:
@@ -739,11 +813,33 @@ class _Frames:
         if i not in self._found:
             block = self._blocks[i]
             fence = _fence(self._text, block.span) if block.kind is BlockKind.CODE and block.lead else None
-            own = fence or _Frame(block.span, (block.lead,) if block.lead else ())
-            found = (_inner_frame(self._text, span) for span in block.inner)
+            own = fence or _Frame(block.span, tuple(_leads(self._text, block)))
+            rows = _cuts_of(block) if block.kind is BlockKind.HTML_TABLE else None
+            found = (
+                _inner_frame(self._text, span) if rows is None else _spanned_frame(span, rows) for span in block.inner
+            )
             inner = [frame for frame in found if frame]
             self._found[i] = own, inner, [frame.span.start for frame in inner]
         return self._found[i]
+
+
+def _leads(text: str, block: Block) -> Iterator[tuple[Span, ...]]:
+    """The lead of a block; of an HTML table with more around its header rows than they are, the rows by themselves."""
+    if block.lead:
+        yield block.lead
+        if block.kind is BlockKind.HTML_TABLE:
+            rows = tuple(Span(*row.span()) for row in _HTML_ROW.finditer(text, block.lead[0].start, block.lead[-1].end))
+            yield from [rows] if rows else []
+
+
+def _spanned_frame(rows: Span, starts: Sequence[int]) -> _Frame | None:
+    """The frame of rows that a cell spans: the first of them says what the others are."""
+    second = bisect_right(starts, rows.start)
+    return _Frame(rows, ((Span(rows.start, starts[second]),),)) if second < len(starts) else None
+
+
+def _cuts_of(block: Block) -> list[int]:
+    return sorted(cut for group in block.cuts for cut in group)
 
 
 def _inner_frame(text: str, span: Span) -> _Frame | None:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from llama_index_chunking_plus.errors import OptionError
+
 Vectors = NDArray[np.float32]
 
 
@@ -27,19 +29,21 @@ def fused_with_parents(vectors: NDArray[Any], parents: Sequence[int], weights: S
     """Each row moved towards its parent's: ``unit(unit(own) + weight * fused parent)``, from the top down.
 
     Args:
-        vectors: shape ``(n, dim)``; rows of any length.
-        parents: for each row the row of its parent, which stands before it; -1: it has none.
+        vectors: shape ``(n, dim)``; rows of any length, in any order.
+        parents: for each row the row of its parent; -1: it has none.
         weights: for each row how much of its parent's vector is added, 0 or above.
+
+    Raises:
+        OptionError: rows are parents of each other.
 
     Example:
         >>> fused_with_parents(np.eye(2), [-1, 0], [0.0, 1.0]).round(3).tolist()
         [[1.0, 0.0], [0.7070000171661377, 0.7070000171661377]]
     """
-    fused = unit_rows(vectors)
-    depths = _depths(parents)
     above, share = np.asarray(parents, dtype=np.int64), np.asarray(weights, dtype=np.float32)
-    for depth in range(1, max(depths, default=0) + 1):
-        rows = np.flatnonzero(np.equal(depths, depth))
+    fused, depths = unit_rows(vectors), _depths(above)
+    for depth in range(1, depths.max(initial=0) + 1):
+        rows = np.flatnonzero(depths == depth)
         fused[rows] = unit_rows(fused[rows] + share[rows, None] * fused[above[rows]])
     return fused
 
@@ -55,8 +59,19 @@ def cosines(query: NDArray[Any], vectors: NDArray[Any]) -> NDArray[np.float64]:
     return similar
 
 
-def _depths(parents: Sequence[int]) -> list[int]:
-    depths: list[int] = []
-    for parent in parents:
-        depths.append(depths[parent] + 1 if parent >= 0 else 0)
+def _depths(parents: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many rows stand above each one.
+
+    Raises:
+        OptionError: some stand above themselves.
+    """
+    depths, above = np.zeros_like(parents), parents
+    for _ in parents:
+        is_below = above >= 0
+        if not is_below.any():
+            break
+        depths += is_below
+        above = np.where(is_below, parents[above], -1)
+    if (above >= 0).any():
+        raise OptionError("chunks are parts of each other in a circle; parse the documents again")
     return depths

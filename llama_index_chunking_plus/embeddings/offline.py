@@ -18,7 +18,7 @@ from llama_index_chunking_plus.errors import MissingExtraError
 logger = logging.getLogger(__name__)
 
 _LOADING = threading.Lock()
-_THREADS = 2
+_THREADS = 1  # of BLAS: more wait for each other, and take several times the processor time on busy cores
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 

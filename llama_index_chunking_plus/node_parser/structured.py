@@ -59,9 +59,10 @@ class StructuredMarkdownNodeParser(NestingNodeParser):
     """Chunks of whole sections, as many as fit; tables, code, formulas, procedures and answers are not torn.
 
     A section that is too large is cut at its subsections, then between its blocks; a heading never ends a chunk, and no
-    chunk reaches over a heading above its own. A block is cut only if it is itself too large: a table between rows,
-    code between definitions, a list between items, running text between sentences. What such a piece needs to be
-    understood (the table's header rows, the fence's first line, the sentence that introduces the list) is its ``lead``
+    chunk reaches over a heading above its own. A block is cut only if it is itself too large: a table between rows
+    (last of all between those that a cell spans), code between definitions, a list between items, running text between
+    sentences. The sentence or caption that introduces a block is in one chunk with its beginning. What a piece needs to
+    be understood (the table's header rows, the fence's first line, the sentence before the list) is its ``lead``
     in the metadata, which embedder and model are shown ahead of the text; the text itself stays an exact slice. A piece
     that ends inside of a fence ``goes_on``, and the template of its node closes the fence behind the text.
 
