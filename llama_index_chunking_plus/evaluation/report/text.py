@@ -1,0 +1,107 @@
+"""An evaluation for the terminal; the module needs rich."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from llama_index_chunking_plus.errors import MissingExtraError
+from llama_index_chunking_plus.evaluation.report.overview import OverviewRow, headline, main_measures, overview
+from llama_index_chunking_plus.evaluation.results import EvaluationReport, Figure, MeasureInfo
+
+try:
+    from rich import box
+    from rich.console import Group, RenderableType
+    from rich.table import Table
+    from rich.text import Text
+except ImportError as error:
+    raise MissingExtraError("rich", "report") from error
+
+_ALSO = ("recall", "mrr", "character_precision", "semantic_completeness")  # what a terminal has room for
+_STYLES = {
+    "selected": "bold green",
+    "tied": "green",
+    "ok": "",
+    "worse": "",
+    "eliminated": "yellow",
+    "failed": "red",
+}
+
+
+def text_report(report: EvaluationReport) -> Group:
+    """What a rich ``Console`` prints: the winner, the strategies, signals, and what was left out.
+
+    Names and messages are shown as they are: square brackets in them are no markup.
+
+    Example:
+        >>> from rich.console import Console
+        >>> from llama_index_chunking_plus.evaluation.results import RunInfo, StrategyResult
+        >>> run = RunInfo("2025-01-01T00:00:00Z", 1.5, "x86_64", {}, "offline", 5, "dense", 1000, 0.95, 0, 0)
+        >>> failed = StrategyResult("mine", "parser", "failed", "ValueError: no")
+        >>> console = Console(width=80, record=True, quiet=True)
+        >>> console.print(text_report(EvaluationReport(run, (), (), (failed,), ())))
+        >>> "ValueError: no" in console.export_text()
+        True
+    """
+    return Group(*_parts(report))
+
+
+def _parts(report: EvaluationReport) -> Iterator[RenderableType]:
+    yield Text(headline(report), style="bold")
+    yield _strategies(report)
+    for row in overview(report):
+        if row.status in {"eliminated", "failed"}:
+            yield Text.assemble((row.status, _STYLES[row.status]), f" {row.strategy.name}: {row.reason}")
+    yield from _routes(report)
+    for signal in report.signals:
+        yield Text.assemble(("! ", "yellow"), (signal.strategy, "bold"), f": {signal.message} {signal.remedy}")
+    for note in report.notes:
+        if note.about != "strategy":  # said above
+            yield Text(f"- {note.about} {note.name}: {note.message}", style="dim")
+    run = report.run
+    yield Text(
+        f"{run.n_documents} documents, {run.n_questions} questions, {run.search} search with k = {run.k}, "
+        f"{run.embed_model}; intervals of {run.confidence:.0%}; {run.date}, {run.seconds:,.1f} s",
+        style="dim",
+    )
+
+
+def _strategies(report: EvaluationReport) -> Table:
+    infos = [info for i, info in enumerate(main_measures(report)) if not i or info.name in _ALSO]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table.add_column("strategy", overflow="fold")
+    table.add_column("status", no_wrap=True)
+    for i, info in enumerate(infos):
+        table.add_column(Text(info.label), justify="right", overflow="fold", min_width=5 if i else 9)
+    for label in ("inflation", "chunks", "tokens a question"):
+        table.add_column(label, justify="right", overflow="fold")
+    for row in overview(report):
+        _add_strategy(table, row, infos)
+    return table
+
+
+def _add_strategy(table: Table, row: OverviewRow, infos: Sequence[MeasureInfo]) -> None:
+    each, style = row.strategy, _STYLES[row.status]
+    cells = [
+        *(_shown(each.measures.get(info.name), with_interval=not i) for i, info in enumerate(infos)),
+        "" if each.inflation is None else f"{each.inflation:.2f}",
+        "" if each.sizes is None else f"{each.sizes.n_chunks:,}",
+        "" if each.cost is None else f"{each.cost.context_tokens:,.0f}",
+    ]
+    table.add_row(Text(each.name, style=style), Text(row.status, style=style), *map(Text, cells))
+
+
+def _routes(report: EvaluationReport) -> Iterator[Text]:
+    """The winner of each kind, in a line."""
+    selection = report.selection
+    for route in selection.routes if selection else ():
+        value = next((row.value for row in route.rows if row.name == route.strategy), None)
+        found = f", {value.mean:.3f} over {route.n_questions} questions" if value else ""
+        yield Text(f"{selection.per if selection else ''} {route.kind}: {route.strategy or route.reason}{found}")
+
+
+def _shown(value: Figure | None, *, with_interval: bool = True) -> str:
+    if value is None:
+        return ""
+    if not with_interval or value.low is None or value.high is None:
+        return f"{value.mean:.3f}"
+    return f"{value.mean:.3f} {value.low:.2f}–{value.high:.2f}"
