@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from llama_index_chunking_plus.core.granularity import GranularityDecision, QueryRule
     from llama_index_chunking_plus.core.hierarchy import Granularity
     from llama_index_chunking_plus.core.sentences import ChineseSentenceTokenizer, chinese_sentence_tokenizer
     from llama_index_chunking_plus.core.spans import Span
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         DocumentMetadataTransform,
         JiebaKeywordTransform,
         PageJoiner,
+        ParentVectorFusion,
         SyncReport,
         async_delete_document,
         async_sync_documents,
@@ -50,14 +52,28 @@ if TYPE_CHECKING:
         StructuredMarkdownNodeParser,
     )
     from llama_index_chunking_plus.postprocessor import (
+        GranularityFusionPostprocessor,
         LatestVersionPostprocessor,
         ParentExpansionPostprocessor,
         SentenceWindowPostprocessor,
         SpanDedupPostprocessor,
         latest_version_filters,
     )
-    from llama_index_chunking_plus.retrievers import SmallToBigRetriever
-    from llama_index_chunking_plus.storage import ParentLookup, SiblingLookup, SourceSliceLookup, StoredParentLookup
+    from llama_index_chunking_plus.retrievers import (
+        CoarseToFineRetriever,
+        FusedGranularityRetriever,
+        FusionWeights,
+        GranularityRouter,
+        GranularityRouterRetriever,
+        SmallToBigRetriever,
+    )
+    from llama_index_chunking_plus.storage import (
+        LexicalIndex,
+        ParentLookup,
+        SiblingLookup,
+        SourceSliceLookup,
+        StoredParentLookup,
+    )
 
 try:
     __version__ = version("llama-index-chunking-plus")
@@ -65,6 +81,7 @@ except PackageNotFoundError:  # a source tree that was never installed
     __version__ = "0.0.0"
 
 _HOMES = {
+    "core.granularity": ("GranularityDecision", "QueryRule"),
     "core.hierarchy": ("Granularity",),
     "core.sentences": ("ChineseSentenceTokenizer", "chinese_sentence_tokenizer"),
     "core.spans": ("Span",),
@@ -86,6 +103,7 @@ _HOMES = {
         "DocumentMetadataTransform",
         "JiebaKeywordTransform",
         "PageJoiner",
+        "ParentVectorFusion",
         "SyncReport",
         "async_delete_document",
         "async_sync_documents",
@@ -104,14 +122,22 @@ _HOMES = {
         "StructuredMarkdownNodeParser",
     ),
     "postprocessor": (
+        "GranularityFusionPostprocessor",
         "LatestVersionPostprocessor",
         "ParentExpansionPostprocessor",
         "SentenceWindowPostprocessor",
         "SpanDedupPostprocessor",
         "latest_version_filters",
     ),
-    "retrievers": ("SmallToBigRetriever",),
-    "storage": ("ParentLookup", "SiblingLookup", "SourceSliceLookup", "StoredParentLookup"),
+    "retrievers": (
+        "CoarseToFineRetriever",
+        "FusedGranularityRetriever",
+        "FusionWeights",
+        "GranularityRouter",
+        "GranularityRouterRetriever",
+        "SmallToBigRetriever",
+    ),
+    "storage": ("LexicalIndex", "ParentLookup", "SiblingLookup", "SourceSliceLookup", "StoredParentLookup"),
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -120,15 +146,23 @@ __all__ = [
     "ChineseSentenceWindowNodeParser",
     "ChunkingPlusError",
     "ChunkingPlusWarning",
+    "CoarseToFineRetriever",
     "ContextHeaderTransform",
     "DeleteReport",
     "DocumentMetadataTransform",
     "EmbeddingError",
+    "FusedGranularityRetriever",
+    "FusionWeights",
     "Granularity",
+    "GranularityDecision",
+    "GranularityFusionPostprocessor",
+    "GranularityRouter",
+    "GranularityRouterRetriever",
     "HybridNodeParser",
     "InputFileError",
     "JiebaKeywordTransform",
     "LatestVersionPostprocessor",
+    "LexicalIndex",
     "MissingExtraError",
     "MultiGranularityNodeParser",
     "OfflineEmbedding",
@@ -136,6 +170,8 @@ __all__ = [
     "PageJoiner",
     "ParentExpansionPostprocessor",
     "ParentLookup",
+    "ParentVectorFusion",
+    "QueryRule",
     "SemanticNodeParser",
     "SentenceWindowPostprocessor",
     "SiblingLookup",

@@ -1,7 +1,8 @@
 """The command line: ``chunking-plus split | ingest | query | demo``.
 
 `app` holds the commands, `files` reads documents, `options` builds parsers and models, `store` is a folder that
-remembers both. Everything below is the public API, used as any program would use it.
+remembers both, `levels` searches one that holds several levels.
+Everything below is the public API, used as any program would use it.
 """
 
 from __future__ import annotations

@@ -9,7 +9,9 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
+from statistics import mean
 from typing import Annotated, Any
 
 import typer
@@ -24,10 +26,12 @@ from llama_index_chunking_plus.cli.files import find_files, read_document
 from llama_index_chunking_plus.cli.options import OFFLINE, ParserChoice, as_flags, make_model, make_parser
 from llama_index_chunking_plus.cli.store import CorpusStore
 from llama_index_chunking_plus.core.headers import HEADER_KEY
+from llama_index_chunking_plus.core.hierarchy import GRANULARITY_KEY
 from llama_index_chunking_plus.core.parents import ParentRef, WindowRef
 from llama_index_chunking_plus.core.sections import LEAD_KEY
 from llama_index_chunking_plus.errors import ChunkingPlusError
 from llama_index_chunking_plus.postprocessor.passages import HITS_KEY
+from llama_index_chunking_plus.retrievers.levels import EXPLANATION_KEY
 from llama_index_chunking_plus.samples import questions, sample_paths
 
 app = typer.Typer(
@@ -45,7 +49,7 @@ Files = Annotated[
 ]
 ParserName = Annotated[
     str | None,
-    typer.Option("--parser", help="hybrid, semantic, sliding, small-to-big, window or structured."),
+    typer.Option("--parser", help="hybrid, semantic, sliding, small-to-big, window, structured or multi-granularity."),
 ]
 ChunkSize = Annotated[int | None, typer.Option(help="Largest size of a chunk, in --unit.")]
 ChunkOverlap = Annotated[
@@ -56,7 +60,23 @@ ParentSize = Annotated[int | None, typer.Option(help="Largest size of a parent, 
 WindowSentences = Annotated[int | None, typer.Option(help="Sentences on each side that a window holds (window).")]
 Structure = Annotated[
     str | None,
-    typer.Option(help="What structure is told by: auto, markdown, numbered or none (structured)."),
+    typer.Option(help="What structure is told by: auto, markdown, numbered or none (structured, multi-granularity)."),
+]
+Preset = Annotated[
+    str | None,
+    typer.Option(help="Sizes of the levels: balanced, manual, law or narrative (multi-granularity)."),
+]
+Sentences = Annotated[
+    bool | None,
+    typer.Option(help="Also make each sentence a chunk, the default; it finds more (multi-granularity)."),
+]
+ByMeaning = Annotated[
+    bool | None,
+    typer.Option(help="Cut long sections where the topic changes; embeds each sentence (multi-granularity)."),
+]
+FuseParents = Annotated[
+    bool | None,
+    typer.Option(help="Move each vector towards that of the chunk it is a part of; remembered (multi-granularity)."),
 ]
 Unit = Annotated[str | None, typer.Option(help="What sizes count: tokens or chars.")]
 EmbedModel = Annotated[
@@ -71,12 +91,23 @@ Header = Annotated[
     bool | None,
     typer.Option(help="Search each chunk with a line ahead of it: title > section（version, date）; remembered."),
 ]
+Retriever = Annotated[
+    str | None,
+    typer.Option(help="How levels are searched: fused, the default, or coarse-to-fine (multi-granularity)."),
+]
+ReturnLevel = Annotated[
+    str | None,
+    typer.Option(help="The level that is shown: fine, the default, medium, coarse or auto (multi-granularity)."),
+]
 LatestVersion = Annotated[
     bool, typer.Option("--latest-version", help="Of documents of one title, search the newest version only.")
 ]
 PinVersion = Annotated[str | None, typer.Option(help="Search this version of them instead, such as 2.0.")]
 StoreFolder = Annotated[Path, typer.Option("--store", help="The folder that holds the corpus.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object.")]
+
+_COLUMNS = ("file", "level", "characters", "parent", "window", "tokens", "kinds")  # of a table of chunks
+_OF_SOME = {"level", "parent", "window", "kinds"}
 
 
 def run_app() -> None:
@@ -102,11 +133,14 @@ def split(
     parent_size: ParentSize = None,
     window_sentences: WindowSentences = None,
     structure: Structure = None,
+    preset: Preset = None,
+    sentences: Sentences = None,
+    by_meaning: ByMeaning = None,
     unit: Unit = None,
     embed_model: EmbedModel = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the chunks of files: character range, tokens, how they begin; with --parser structured, what they hold."""
+    """Show the chunks of files: character range, level and parent, tokens, what they hold and how they begin."""
     choice = ParserChoice().changed_by(
         parser=parser,
         chunk_size=chunk_size,
@@ -115,6 +149,9 @@ def split(
         parent_size=parent_size,
         window_sentences=window_sentences,
         structure=structure,
+        preset=preset,
+        sentences=sentences,
+        by_meaning=by_meaning,
         unit=unit,
     )
     documents = [read_document(path) for path in find_files(files)]
@@ -123,7 +160,8 @@ def split(
     chunks = [
         {
             **_place(node),
-            **_around(node, choice.expansion),
+            **_level(node),
+            **_around(node),
             **_outline(node),
             "tokens": len(count_tokens(node.get_content())),
             "text": node.get_content(),
@@ -133,7 +171,9 @@ def split(
     if as_json:
         typer.echo(json.dumps({"chunks": chunks}, ensure_ascii=False))
         return
-    out.print(_table(chunks, choice.expansion))
+    out.print(_table(chunks))
+    for line in _sizes(chunks):
+        out.print(line)
     out.print(f"{len(chunks)} chunks of {len(documents)} files ({choice.describe()})")
 
 
@@ -149,6 +189,10 @@ def ingest(
     parent_size: ParentSize = None,
     window_sentences: WindowSentences = None,
     structure: Structure = None,
+    preset: Preset = None,
+    sentences: Sentences = None,
+    by_meaning: ByMeaning = None,
+    fuse_parents: FuseParents = None,
     unit: Unit = None,
     header: Header = None,
     embed_model: EmbedModel = None,
@@ -165,18 +209,26 @@ def ingest(
         parent_size=parent_size,
         window_sentences=window_sentences,
         structure=structure,
+        preset=preset,
+        sentences=sentences,
+        by_meaning=by_meaning,
+        fuse_parents=fuse_parents,
         unit=unit,
         header=header,
     )
     documents = [read_document(path) for path in find_files(paths)]
     with _progress("Ingesting") as on_progress:
-        report = corpus.ingest(documents, manifest, delete_missing=sync, on_progress=on_progress)
+        ingested = corpus.ingest(documents, manifest, delete_missing=sync, on_progress=on_progress)
+    report, words = ingested.report, ingested.words
     numbers = {name: len(getattr(report, name)) for name in ("added", "updated", "unchanged", "repaired", "deleted")}
     if as_json:
-        typer.echo(json.dumps({**numbers, "chunks_written": report.nodes_written}))
+        indexed = {"lexical": words and asdict(words)} if manifest.parser.has_levels else {}
+        typer.echo(json.dumps({**numbers, "chunks_written": report.nodes_written, **indexed}))
         return
     summary = ", ".join(f"{count} {name}" for name, count in numbers.items() if count)
     out.print(f"{store}: {summary}; {report.nodes_written} chunks written")
+    if words is not None:
+        out.print(f"lexical index: {words.indexed} chunks indexed, {words.removed} removed, {words.kept} kept")
     out.print(f"{manifest.parser.describe()}, embed_model={manifest.embed_model}", style="dim")
 
 
@@ -186,6 +238,8 @@ def query(
     store: StoreFolder,
     k: Annotated[int, typer.Option("-k", min=1, help="How many passages, at most.")] = 5,
     expand: Expand = None,
+    retriever: Retriever = None,
+    return_level: ReturnLevel = None,
     latest_version: LatestVersion = False,
     pin_version: PinVersion = None,
     embed_model: EmbedModel = None,
@@ -199,7 +253,16 @@ def query(
     if pin_version is not None and not pin_version.strip():
         raise typer.BadParameter("--pin-version is blank")
     corpus = CorpusStore(store)
-    hits = corpus.query(question, k, embed_model, expand, is_latest=latest_version, version=pin_version)
+    hits = corpus.query(
+        question,
+        k,
+        embed_model,
+        expand,
+        is_latest=latest_version,
+        version=pin_version,
+        retriever=retriever,
+        return_level=return_level,
+    )
     if as_json:
         passages = [
             {
@@ -209,6 +272,7 @@ def query(
                 "score": hit.score,
                 "text": hit.node.get_content(),
                 **_children(hit.node),
+                **_explanation(hit.node),
             }
             for hit in hits
         ]
@@ -238,8 +302,8 @@ def _run_demo(folder: Path, k: int) -> None:
     out.print(f"{len(documents)} documents, {sum(len(document.text) for document in documents):,} characters")
     with _progress("Ingesting") as on_progress:
         corpus = CorpusStore(folder)
-        report = corpus.ingest(documents, corpus.settle(None, None), delete_missing=False, on_progress=on_progress)
-    out.print(f"{report.nodes_written} chunks written to {folder}")
+        ingested = corpus.ingest(documents, corpus.settle(None, None), delete_missing=False, on_progress=on_progress)
+    out.print(f"{ingested.report.nodes_written} chunks written to {folder}")
     retriever = CorpusStore(folder).index().as_retriever(similarity_top_k=k)
     texts = {document.metadata["file_name"]: document.text for document in documents}
     asked = questions()
@@ -267,10 +331,15 @@ def _place(node: BaseNode) -> dict[str, Any]:
     }
 
 
-def _around(node: BaseNode, expansion: str) -> dict[str, list[int]]:
-    """The range of the parent or window that the chunk is read in, if it has one."""
-    ref = ParentRef.from_metadata(node.metadata) or WindowRef.from_metadata(node.metadata)
-    return {} if ref is None else {expansion: list(ref.span)}
+def _level(node: BaseNode) -> dict[str, str]:
+    """The level of the chunk, if its parser makes several."""
+    return {"level": node.metadata[GRANULARITY_KEY]} if GRANULARITY_KEY in node.metadata else {}
+
+
+def _around(node: BaseNode) -> dict[str, list[int]]:
+    """The range of the parent or window that the chunk can be read in, if it has one."""
+    refs = {"parent": ParentRef.from_metadata(node.metadata), "window": WindowRef.from_metadata(node.metadata)}
+    return {name: list(ref.span) for name, ref in refs.items() if ref is not None}
 
 
 def _outline(node: BaseNode) -> dict[str, Any]:
@@ -279,7 +348,7 @@ def _outline(node: BaseNode) -> dict[str, Any]:
     if "block_kinds" not in said:
         return {}
     lines = {"lines": [said["line_start"], said["line_end"]]} if "line_start" in said else {}
-    titles = json.loads(said["header_titles"])
+    titles = json.loads(said.get("header_titles", "[]"))  # a parent whose parts differ names none
     return {
         **lines,
         "kinds": said["block_kinds"].split(","),
@@ -299,16 +368,38 @@ def _children(node: BaseNode) -> dict[str, list[dict[str, Any]]]:
     return {} if hits is None else {"hits": [{key: hit[key] for key in ("start", "end", "score")} for hit in hits]}
 
 
-def _table(chunks: list[dict[str, Any]], expansion: str) -> Table:
-    around = [] if expansion == "none" else [expansion]
-    kinds = ["kinds"] if any("kinds" in chunk for chunk in chunks) else []
-    table = Table("file", "characters", *around, "tokens", *kinds, "text")
-    for chunk in chunks:
-        ranges = [(chunk["start"], chunk["end"]), *(chunk[name] for name in around)]
-        places = [f"{start}–{end}" for start, end in ranges]
-        held = [", ".join(chunk[name]) for name in kinds]
-        table.add_row(*map(Text, (chunk["file"], *places, str(chunk["tokens"]), *held)), _beginning(chunk))
+def _explanation(node: BaseNode) -> dict[str, Any]:
+    """How the hit was found, if its retriever says so."""
+    return {"explanation": node.metadata[EXPLANATION_KEY]} if EXPLANATION_KEY in node.metadata else {}
+
+
+def _table(chunks: list[dict[str, Any]]) -> Table:
+    rows = [_cells(chunk) for chunk in chunks]
+    columns = [name for name in _COLUMNS if name not in _OF_SOME or any(name in row for row in rows)]
+    table = Table(*columns, "text")
+    for chunk, row in zip(chunks, rows, strict=True):
+        table.add_row(*(Text(row.get(name, "")) for name in columns), _beginning(chunk))
     return table
+
+
+def _cells(chunk: dict[str, Any]) -> dict[str, str]:
+    """What the columns say of a chunk, as far as it has them."""
+    ranges = {
+        "characters": (chunk["start"], chunk["end"]),
+        "parent": chunk.get("parent"),
+        "window": chunk.get("window"),
+    }
+    places = {name: f"{place[0]}–{place[1]}" for name, place in ranges.items() if place}
+    held = {"kinds": ", ".join(chunk["kinds"])} if "kinds" in chunk else {}
+    said: dict[str, str] = {name: str(chunk[name]) for name in ("file", "level", "tokens") if name in chunk}
+    return {**said, **places, **held}
+
+
+def _sizes(chunks: list[dict[str, Any]]) -> Iterator[str]:
+    """For each level, how many chunks it has and how large they are."""
+    for level in dict.fromkeys(chunk["level"] for chunk in chunks if "level" in chunk):
+        tokens = [chunk["tokens"] for chunk in chunks if chunk["level"] == level]
+        yield f"{level}: {len(tokens)} chunks of {min(tokens)}–{max(tokens)} tokens, {mean(tokens):.0f} on average"
 
 
 def _beginning(chunk: dict[str, Any]) -> Text:
@@ -331,9 +422,13 @@ def _print_hit(rank: int, hit: NodeWithScore) -> None:
     place = _place(hit.node)
     score = "" if hit.score is None else f"  score {hit.score:.3f}"
     hits = _children(hit.node).get("hits", [])
+    explanation = _explanation(hit.node).get("explanation", {})
+    level = f"  {explanation['level']}" if explanation and not hits else ""
     stands_for = f"  {len(hits)} {'chunk' if len(hits) == 1 else 'chunks'} hit" if hits else ""
     head = Text(f"{rank}. {place['file']}", style="bold")
-    out.print(head.append(f" characters {place['start']}–{place['end']}{score}{stands_for}", style="not bold"))
+    out.print(head.append(f" characters {place['start']}–{place['end']}{score}{level}{stands_for}", style="not bold"))
+    for line in _found_by(hit.node):
+        out.print(line, style="dim")
     outline = _outline(hit.node)
     title = _header(hit.node).get("header") or _path(outline.get("headings", []))
     for above in (title, outline.get("lead")):
@@ -341,6 +436,14 @@ def _print_hit(rank: int, hit: NodeWithScore) -> None:
             out.print(above, style="dim")
     out.print(hit.node.get_content().strip())
     out.print()
+
+
+def _found_by(node: BaseNode) -> Iterator[str]:
+    """Why the hit is there: its component scores, and what its retriever has to say."""
+    explanation = _explanation(node).get("explanation", {})
+    if explanation:
+        yield ", ".join(f"{name} {score:.3f}" for name, score in explanation["scores"].items())
+        yield from explanation.get("notes", ())
 
 
 def _preview(text: str, most: int = 40) -> str:

@@ -13,12 +13,14 @@ from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.node_parser import NodeParser
 from llama_index.core.schema import TransformComponent
 
+from llama_index_chunking_plus.core.hierarchy import PRESETS
 from llama_index_chunking_plus.embeddings import OfflineEmbedding
 from llama_index_chunking_plus.errors import MissingExtraError, OptionError
-from llama_index_chunking_plus.ingestion import ContextHeaderTransform, DocumentMetadataTransform
+from llama_index_chunking_plus.ingestion import ContextHeaderTransform, DocumentMetadataTransform, ParentVectorFusion
 from llama_index_chunking_plus.node_parser import (
     ChineseSentenceWindowNodeParser,
     HybridNodeParser,
+    MultiGranularityNodeParser,
     SemanticNodeParser,
     SlidingWindowNodeParser,
     SmallToBigNodeParser,
@@ -26,6 +28,7 @@ from llama_index_chunking_plus.node_parser import (
 )
 
 OFFLINE = "offline"
+LEVELLED = "multi-granularity"
 EXPANSIONS = {"parent": "small-to-big", "window": "window", "none": None}  # what chunks are read in, and who makes it
 _FLAGS = {
     "(?:max_chunk_size|max_sentence_size|max_size|chunk_size|child_size)": "--chunk-size",
@@ -40,6 +43,7 @@ _REMEDY = re.compile(r"(?:(?<=\. )|^)(?:(?!\. ).)*\bsync_documents\b.*")  # the 
 _KEYS = re.compile(r", or name other metadata: version_key=, date_key=")  # what the command line cannot do
 _CHILDREN_PER_PARENT = 6  # as the parser's own defaults have it
 _LARGEST_HEADER = 80
+_PRESET = "balanced"
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,10 @@ class ParserChoice:
     window_sentences: int | None = None
     structure: str | None = None
     header: bool | None = None
+    preset: str | None = None
+    sentences: bool | None = None
+    by_meaning: bool | None = None
+    fuse_parents: bool | None = None
 
     @property
     def header_size(self) -> int:
@@ -64,12 +72,24 @@ class ParserChoice:
         size = self.chunk_size
         if size is None and self.parent_size is not None:
             size = math.ceil(self.parent_size / _CHILDREN_PER_PARENT)
+        if self.has_levels:
+            size = PRESETS[self.preset or _PRESET][self.unit][-1].max_size
         return _LARGEST_HEADER if size is None else min(_LARGEST_HEADER, size // 2)
 
     @property
     def expansion(self) -> str:
-        """What a chunk of this parser can be read in: its parent, its window, or nothing but itself."""
+        """What a chunk of this parser is there to be read in: its parent, its window, or nothing but itself."""
         return next((name for name, parser in EXPANSIONS.items() if parser == self.parser), "none")
+
+    @property
+    def expansions(self) -> set[str]:
+        """All that it can be read in."""
+        return {"none", self.expansion, *(["parent"] if self.has_levels else [])}
+
+    @property
+    def has_levels(self) -> bool:
+        """Whether its chunks are of several levels."""
+        return self.parser == LEVELLED
 
     def changed_by(self, **given: Any) -> ParserChoice:
         """The choice with every option that was given on the command line."""
@@ -119,13 +139,21 @@ def _window(choice: ParserChoice, _: Callable[[], BaseEmbedding]) -> NodeParser:
     return ChineseSentenceWindowNodeParser(**_shared(choice), store="span", **sizes)
 
 
+def _multi_granularity(choice: ParserChoice, model: Callable[[], BaseEmbedding]) -> NodeParser:
+    given = _given(structure=choice.structure, embed_model=model() if choice.by_meaning else None)
+    sentences = choice.sentences is not False
+    preset: Any = choice.preset or _PRESET
+    return MultiGranularityNodeParser.from_preset(preset, sentences=sentences, **_shared(choice), **given)
+
+
 _PARSERS: dict[str, tuple[Callable[[ParserChoice, Callable[[], BaseEmbedding]], NodeParser], set[str]]] = {
-    "hybrid": (_hybrid, set()),
-    "semantic": (_semantic, {"target_size"}),
-    "sliding": (_sliding, {"chunk_overlap"}),
-    "small-to-big": (_small_to_big, {"chunk_overlap", "parent_size"}),
-    "window": (_window, {"window_sentences"}),
-    "structured": (_structured, {"chunk_overlap", "structure"}),
+    "hybrid": (_hybrid, {"chunk_size"}),
+    "semantic": (_semantic, {"chunk_size", "target_size"}),
+    "sliding": (_sliding, {"chunk_size", "chunk_overlap"}),
+    "small-to-big": (_small_to_big, {"chunk_size", "chunk_overlap", "parent_size"}),
+    "window": (_window, {"chunk_size", "window_sentences"}),
+    "structured": (_structured, {"chunk_size", "chunk_overlap", "structure"}),
+    LEVELLED: (_multi_granularity, {"preset", "sentences", "by_meaning", "fuse_parents", "structure"}),
 }  # how it is made, and the options that not every parser has
 _OWN_OPTIONS = sorted({name for _, names in _PARSERS.values() for name in names})
 
@@ -142,10 +170,15 @@ def make_parser(choice: ParserChoice, model: Callable[[], BaseEmbedding]) -> Nod
         raise OptionError(f"--unit {choice.unit!r} is neither tokens nor chars")
     if choice.structure not in {None, *_STRUCTURES}:
         raise OptionError(f"--structure {choice.structure!r} is not one of {', '.join(_STRUCTURES)}")
+    if choice.preset not in {None, *PRESETS}:
+        raise OptionError(f"--preset {choice.preset!r} is not one of {', '.join(PRESETS)}")
     make, own_options = _PARSERS[choice.parser]
     for name in _OWN_OPTIONS:
         if name not in own_options and getattr(choice, name) is not None:
-            raise OptionError(f"--{name.replace('_', '-')} has no meaning for --parser {choice.parser}; leave it out")
+            raise OptionError(
+                f"--{name.replace('_', '-')} has no meaning for --parser {choice.parser}; leave it out"
+                f"{', a --preset decides the sizes' if choice.has_levels else ''}"
+            )
     try:
         return make(choice, model)
     except ValidationError as error:
@@ -155,16 +188,17 @@ def make_parser(choice: ParserChoice, model: Callable[[], BaseEmbedding]) -> Nod
 
 
 def make_steps(choice: ParserChoice, model: BaseEmbedding) -> list[TransformComponent]:
-    """What a pipeline does with documents: parser and model, and what belongs to headers if they are wanted.
+    """What a pipeline does with documents: parser and model, and what belongs to headers and fused vectors if wanted.
 
     Raises:
         OptionError: see `make_parser`.
     """
     parser = make_parser(choice, lambda: model)
+    fusion = [ParentVectorFusion()] if choice.fuse_parents else []
     if not choice.header:
-        return [parser, model]
+        return [parser, model, *fusion]
     header = ContextHeaderTransform(max_size=choice.header_size, unit=choice.unit)
-    return [DocumentMetadataTransform(), parser, header, model]
+    return [DocumentMetadataTransform(), parser, header, model, *fusion]
 
 
 def make_model(name: str) -> BaseEmbedding:

@@ -1,4 +1,4 @@
-"""A folder that holds an ingested corpus: Chroma, the documents, and which parser and model made it."""
+"""A folder that holds an ingested corpus: Chroma, the documents, words, and which parser and model made it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.schema import NodeWithScore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore, MetadataFilters
 
-from llama_index_chunking_plus.cli.options import EXPANSIONS, OFFLINE, ParserChoice, make_model, make_steps
+from llama_index_chunking_plus.cli.levels import LevelSearch, lexical_index
+from llama_index_chunking_plus.cli.options import EXPANSIONS, LEVELLED, OFFLINE, ParserChoice, make_model, make_steps
 from llama_index_chunking_plus.core.headers import HEADER_KEY
 from llama_index_chunking_plus.core.versions import EditionRule, read_version
 from llama_index_chunking_plus.errors import MissingExtraError, OptionError, StoreMismatchError
@@ -27,11 +28,14 @@ from llama_index_chunking_plus.postprocessor import (
     latest_version_filters,
 )
 from llama_index_chunking_plus.postprocessor.passages import HITS_KEY
-from llama_index_chunking_plus.storage import SourceSliceLookup
+from llama_index_chunking_plus.retrievers.levels import EXPLANATION_KEY
+from llama_index_chunking_plus.storage import LexicalChanges, SourceSliceLookup
 
 _MANIFEST = "chunking-plus.json"
 _COLLECTION = "chunks"
 _DOCUMENTS = "documents"
+_WORDS = "words"
+_WORDS_BEHIND = "words.behind"
 _CHILDREN_PER_PARENT = 8  # asked for to a parent: usually all that it has
 _SHOWN_VERSIONS = 10
 _BATCH_DOCUMENTS = 16  # a progress bar that moves, and little to do again after a kill
@@ -55,6 +59,14 @@ class Manifest:
         """The manifest as it was written."""
         data = json.loads(text)
         return cls(ParserChoice(**data["parser"]), data["embed_model"])
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """What an ingestion did to the documents, and to the words of a store that keeps them."""
+
+    report: SyncReport
+    words: LexicalChanges | None = None
 
 
 @dataclass(frozen=True)
@@ -98,14 +110,22 @@ class CorpusStore:
         *,
         delete_missing: bool,
         on_progress: Callable[[int, int], None] | None = None,
-    ) -> SyncReport:
-        """Make the store hold these documents; see `sync_documents` for what is promised."""
+    ) -> Ingested:
+        """Make the store hold these documents; see `sync_documents` for what is promised.
+
+        A store of several levels also has the words of its chunks. They are brought in step last; if that was cut
+        short, or the extra is missing, a file says so until it is made good.
+        """
         steps = make_steps(manifest.parser, make_model(manifest.embed_model))
         self.folder.mkdir(parents=True, exist_ok=True)
         with exclusive(self.folder / _DOCUMENTS):  # a call that is refused must not change what is remembered
             self._remember(manifest)
         pipeline = IngestionPipeline(transformations=steps, vector_store=self._vector_store())
-        return sync_documents(
+        behind = self.folder / _WORDS_BEHIND
+        was_behind = behind.exists()
+        if manifest.parser.has_levels:
+            behind.touch()
+        report = sync_documents(
             documents,
             pipeline,
             persist_dir=self.folder / _DOCUMENTS,
@@ -113,6 +133,12 @@ class CorpusStore:
             batch_size=_BATCH_DOCUMENTS,
             on_progress=on_progress,
         )
+        words = lexical_index(self.folder / _WORDS) if manifest.parser.has_levels else None
+        if words is None:
+            return Ingested(report)
+        changes = words.sync_with_store(self._vector_store(), changed=None if was_behind else report.changed)
+        behind.unlink(missing_ok=True)
+        return Ingested(report, changes)
 
     def query(
         self,
@@ -123,6 +149,8 @@ class CorpusStore:
         *,
         is_latest: bool = False,
         version: str | None = None,
+        retriever: str | None = None,
+        return_level: str | None = None,
     ) -> list[NodeWithScore]:
         """At most ``k`` passages: the nearest chunks, or what they are read in.
 
@@ -133,17 +161,23 @@ class CorpusStore:
             expand: parent, window or none; None: what the store's parser is for.
             is_latest: of documents of one title, only the newest is searched.
             version: only this version of them is searched.
+            retriever: fused or coarse-to-fine, in a store of several levels; None: fused.
+            return_level: fine, medium, coarse or auto, in a store of several levels; None: fine.
 
         Raises:
-            OptionError: there is no such ``expand``.
+            OptionError: there is no such ``expand``, ``retriever`` or ``return_level``.
             StoreMismatchError: see `index`; or the store's chunks know nothing of what they are to be expanded to; or
                 no document has that ``version``.
         """
         expansion = self._expansion(expand)
+        search = self._search(retriever, return_level)
         asked = k * _CHILDREN_PER_PARENT if expansion == "parent" else k
         index = self.index(embed_model)
         filters = self._of_version(version) if is_latest or version else None
-        hits = index.as_retriever(similarity_top_k=asked, filters=filters).retrieve(question)
+        if search is None:
+            hits = index.as_retriever(similarity_top_k=asked, filters=filters).retrieve(question)
+        else:
+            hits = search.hits(question, asked, index, self.folder / _WORDS, filters)
         if expansion == "none":
             return hits
         docstore = load_docstore(self.folder / _DOCUMENTS)
@@ -151,7 +185,7 @@ class CorpusStore:
             return SentenceWindowPostprocessor(docstore=docstore).postprocess_nodes(hits)
         lookup = SourceSliceLookup(docstore)
         expander = ParentExpansionPostprocessor(lookup=lookup, max_parents=k, merge_adjacent=False)
-        return _with_headers(expander.postprocess_nodes(hits)[:k], hits)
+        return _as_hit(expander.postprocess_nodes(hits)[:k], hits)
 
     def index(self, embed_model: str | None = None) -> VectorStoreIndex:
         """The store as a LlamaIndex index.
@@ -190,11 +224,26 @@ class CorpusStore:
         if asked is not None and asked not in EXPANSIONS:
             raise OptionError(f"--expand {asked!r} is not one of {', '.join(EXPANSIONS)}")
         parser = self._known().parser
-        if asked in {None, "none", parser.expansion}:
+        if asked is None or asked in parser.expansions:
             return asked or parser.expansion
         raise StoreMismatchError(
             f"{self.folder} was made with the parser {parser.parser!r}, whose chunks have no {asked}; leave --expand "
             f"out, or ingest with --parser {EXPANSIONS[asked]} into a new --store"
+        )
+
+    def _search(self, retriever: str | None, return_level: str | None) -> LevelSearch | None:
+        """How the levels of the store are searched; None if it has none."""
+        given = {"retriever": retriever, "return_level": return_level}
+        asked = {name: value for name, value in given.items() if value is not None}
+        search, parser = LevelSearch(**asked), self._known().parser
+        if parser.has_levels:
+            return search
+        if not asked:
+            return None
+        options = " and ".join(f"--{name.replace('_', '-')}" for name in asked)
+        raise StoreMismatchError(
+            f"{self.folder} was made with the parser {parser.parser!r}, whose chunks have no levels; leave {options} "
+            f"out, or ingest with --parser {LEVELLED} into a new --store"
         )
 
     def _check(self, what: str, option: str, known: str, asked: str) -> None:
@@ -227,12 +276,12 @@ class CorpusStore:
         return ChromaVectorStore(chroma_collection=collection)
 
 
-def _with_headers(parents: list[NodeWithScore], hits: Sequence[NodeWithScore]) -> list[NodeWithScore]:
-    """The parents, cut out of documents, with what the best of their chunks was searched with."""
-    headers = {hit.node_id: hit.node.metadata.get(HEADER_KEY) for hit in hits}
+def _as_hit(parents: list[NodeWithScore], hits: Sequence[NodeWithScore]) -> list[NodeWithScore]:
+    """The parents, cut out of documents, with what the best of their chunks was searched with and found by."""
+    said = {hit.node_id: hit.node.metadata for hit in hits}
     for parent in parents:
         best = parent.node.metadata.get(HITS_KEY)
-        header = headers.get(best[0]["node_id"]) if best else None
-        if header:
-            parent.node.metadata[HEADER_KEY] = header
+        metadata = said.get(best[0]["node_id"], {}) if best else {}
+        kept = {key: metadata[key] for key in (HEADER_KEY, EXPLANATION_KEY) if metadata.get(key)}
+        parent.node.metadata.update(kept)
     return parents

@@ -6,6 +6,7 @@ from llama_index_chunking_plus.ingestion.document_metadata import DocumentMetada
 from llama_index_chunking_plus.ingestion.keywords import JiebaKeywordTransform
 from llama_index_chunking_plus.ingestion.ledger import load_docstore
 from llama_index_chunking_plus.ingestion.page_joiner import PageJoiner
+from llama_index_chunking_plus.ingestion.parent_vector_fusion import ParentVectorFusion
 from llama_index_chunking_plus.ingestion.sync import SyncReport, async_sync_documents, sync_documents
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "DocumentMetadataTransform",
     "JiebaKeywordTransform",
     "PageJoiner",
+    "ParentVectorFusion",
     "SyncReport",
     "async_delete_document",
     "async_sync_documents",
