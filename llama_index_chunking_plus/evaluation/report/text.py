@@ -10,13 +10,15 @@ from llama_index_chunking_plus.evaluation.results import EvaluationReport, Figur
 
 try:
     from rich import box
-    from rich.console import Group, RenderableType
+    from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
     from rich.table import Table
     from rich.text import Text
 except ImportError as error:
     raise MissingExtraError("rich", "report") from error
 
-_ALSO = ("recall", "mrr", "character_precision", "semantic_completeness")  # what a terminal has room for
+_OTHERS = 56  # what the columns need that are always there, but for the names
+_LONGEST_NAME = 24  # that is not folded to make room for a measure
+_PADDING = 3  # of a column
 _STYLES = {
     "selected": "bold green",
     "tied": "green",
@@ -33,13 +35,14 @@ def text_report(report: EvaluationReport) -> Group:
     Names and messages are shown as they are: square brackets in them are no markup.
 
     Example:
+        >>> import io
         >>> from rich.console import Console
         >>> from llama_index_chunking_plus.evaluation.results import RunInfo, StrategyResult
         >>> run = RunInfo("2025-01-01T00:00:00Z", 1.5, "x86_64", {}, "offline", 5, "dense", 1000, 0.95, 0, 0)
         >>> failed = StrategyResult("mine", "parser", "failed", "ValueError: no")
-        >>> console = Console(width=80, record=True, quiet=True)
+        >>> console = Console(width=80, file=io.StringIO())
         >>> console.print(text_report(EvaluationReport(run, (), (), (failed,), ())))
-        >>> "ValueError: no" in console.export_text()
+        >>> "failed mine: ValueError: no" in console.file.getvalue()
         True
     """
     return Group(*_parts(report))
@@ -47,7 +50,7 @@ def text_report(report: EvaluationReport) -> Group:
 
 def _parts(report: EvaluationReport) -> Iterator[RenderableType]:
     yield Text(headline(report), style="bold")
-    yield _strategies(report)
+    yield _Strategies(report)
     for row in overview(report):
         if row.status in {"eliminated", "failed"}:
             yield Text.assemble((row.status, _STYLES[row.status]), f" {row.strategy.name}: {row.reason}")
@@ -65,18 +68,36 @@ def _parts(report: EvaluationReport) -> Iterator[RenderableType]:
     )
 
 
-def _strategies(report: EvaluationReport) -> Table:
-    infos = [info for i, info in enumerate(main_measures(report)) if not i or info.name in _ALSO]
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    table.add_column("strategy", overflow="fold")
-    table.add_column("status", no_wrap=True)
-    for i, info in enumerate(infos):
-        table.add_column(Text(info.label), justify="right", overflow="fold", min_width=5 if i else 9)
-    for label in ("inflation", "chunks", "tokens a question"):
-        table.add_column(label, justify="right", overflow="fold")
-    for row in overview(report):
-        _add_strategy(table, row, infos)
-    return table
+class _Strategies:
+    """The table of strategies, with as many measures as there is room for."""
+
+    def __init__(self, report: EvaluationReport) -> None:
+        self._report = report
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The table for this width."""
+        rows = overview(self._report)
+        longest = max((len(row.strategy.name) for row in rows), default=0)
+        room = options.max_width - _OTHERS - min(longest, _LONGEST_NAME)
+        infos = _that_fit(main_measures(self._report), room)
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table.add_column("strategy", overflow="fold")
+        table.add_column("status", overflow="fold", no_wrap=room > 0)
+        for label in (*(info.label for info in infos), "inflation", "chunks", "tokens a question"):
+            table.add_column(Text(label), justify="right", overflow="fold")
+        for row in rows:
+            _add_strategy(table, row, infos)
+        yield table
+
+
+def _that_fit(infos: Sequence[MeasureInfo], room: int) -> list[MeasureInfo]:
+    """The first measure, and of the others those that still have room."""
+    fitting = list(infos[:1])
+    for info in infos[1:]:
+        room -= max(map(len, info.label.split())) + _PADDING
+        if room >= 0:
+            fitting.append(info)
+    return fitting
 
 
 def _add_strategy(table: Table, row: OverviewRow, infos: Sequence[MeasureInfo]) -> None:

@@ -476,7 +476,8 @@ sections.questions = () => [
   el("h2", {}, t("questions.title")),
   data.deciding && el("p", { class: "quiet small" }, t("questions.note", { label: measureLabel(data.deciding) })),
   questionFilters(),
-  el("div", { id: "question-list", "aria-live": "polite" }, questionList()),
+  el("p", { class: "small quiet", id: "question-count", role: "status" }, questionCount(filteredQuestions())),
+  el("div", { id: "question-list" }, questionList(filteredQuestions())),
 ];
 
 function questionFilters() {
@@ -494,16 +495,20 @@ function questionFilters() {
     checkbox(t("questions.cut"), state.questions.cut, filter("cut"), "question-cut"));
 }
 
-const redrawQuestions = () => document.getElementById("question-list").replaceChildren(...[questionList()].flat().filter(Boolean));
+const questionCount = (found) => t("questions.count", { n: found.length, all: data.questions.length });
 
-function questionList() {
-  const found = filteredQuestions(), strategies = chosenStrategies();
-  const count = el("p", { class: "small quiet", id: "question-count" }, t("questions.count", { n: found.length, all: data.questions.length }));
-  if (!found.length) return [count, el("p", {}, t("questions.none"))];
+function redrawQuestions() {
+  const found = filteredQuestions();
+  document.getElementById("question-count").textContent = questionCount(found);
+  document.getElementById("question-list").replaceChildren(...questionList(found).filter(Boolean));
+}
+
+function questionList(found) {
+  const strategies = chosenStrategies();
+  if (!found.length) return [el("p", {}, t("questions.none"))];
   const pages = Math.ceil(found.length / QUESTIONS_A_PAGE), page = Math.min(state.questions.page, pages - 1);
   const shown = found.slice(page * QUESTIONS_A_PAGE, (page + 1) * QUESTIONS_A_PAGE);
   return [
-    count,
     el("div", { class: "wide" }, el("table", { class: strategies.length > MANY ? "question-table many" : "question-table" },
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, t("question")), strategies.map((i) => turnedHead(data.strategies[i])))),
       el("tbody", {}, shown.flatMap((question) => questionRows(question, strategies))))),
