@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import context_headers
+import multi_granularity
 import small_to_big
 import structure
 from llama_index.core import Document
@@ -81,6 +82,11 @@ JOBS = {
     "small to big, 100,000 children": lambda: small_to_big.added(100_000),
     "sentence windows": lambda: {**small_to_big.window_bytes(), **small_to_big.window_speed()},
     "context headers": context_headers.context_headers,
+    "multi-granularity, quality": multi_granularity.quality,
+    "multi-granularity, bytes": multi_granularity.stored,
+    "multi-granularity, 10,000 fine chunks": lambda: multi_granularity.narrowed(10_000),
+    "multi-granularity, 100,000 fine chunks": lambda: multi_granularity.narrowed(100_000),
+    "multi-granularity, parsing": multi_granularity.parsing,
 }
 
 

@@ -1,7 +1,8 @@
-"""The command line: ``chunking-plus split | ingest | query | demo``.
+"""The command line: ``chunking-plus split | ingest | query | demo | evaluate | select | probe | view``.
 
-`app` holds the commands, `files` reads documents, `options` builds parsers and models, `store` is a folder that
-remembers both, `levels` searches one that holds several levels.
+`app` holds the commands, `evaluation` those that compare strategies; `files` reads documents, `options` builds parsers
+and models, `strategies` what is compared; `store` is a folder that remembers, `levels` searches one that holds several
+levels; `screen` is what is written to.
 Everything below is the public API, used as any program would use it.
 """
 

@@ -17,13 +17,14 @@ from typing import Annotated, Any
 import typer
 from llama_index.core.schema import BaseNode, NodeWithScore
 from llama_index.core.utils import get_tokenizer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from llama_index_chunking_plus.cli import evaluation
 from llama_index_chunking_plus.cli.files import find_files, read_document
 from llama_index_chunking_plus.cli.options import OFFLINE, ParserChoice, as_flags, make_model, make_parser
+from llama_index_chunking_plus.cli.screen import err, out
 from llama_index_chunking_plus.cli.store import CorpusStore
 from llama_index_chunking_plus.core.headers import HEADER_KEY
 from llama_index_chunking_plus.core.hierarchy import GRANULARITY_KEY
@@ -35,13 +36,11 @@ from llama_index_chunking_plus.retrievers.levels import EXPLANATION_KEY
 from llama_index_chunking_plus.samples import questions, sample_paths
 
 app = typer.Typer(
-    help="Split, ingest and query Chinese and mixed Chinese-English documents.",
+    help="Split, ingest, query and evaluate Chinese and mixed Chinese-English documents.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-out = Console(soft_wrap=True, markup=False, highlight=False, emoji=False)
-err = Console(stderr=True, soft_wrap=True, markup=False, highlight=False, emoji=False)
 
 Files = Annotated[
     list[Path],
@@ -105,6 +104,9 @@ LatestVersion = Annotated[
 PinVersion = Annotated[str | None, typer.Option(help="Search this version of them instead, such as 2.0.")]
 StoreFolder = Annotated[Path, typer.Option("--store", help="The folder that holds the corpus.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object.")]
+
+for command in (evaluation.evaluate, evaluation.select, evaluation.probe, evaluation.view):
+    app.command()(command)
 
 _COLUMNS = ("file", "level", "characters", "parent", "window", "tokens", "kinds")  # of a table of chunks
 _OF_SOME = {"level", "parent", "window", "kinds"}
@@ -236,7 +238,9 @@ def ingest(
 def query(
     question: Annotated[str, typer.Argument(help="What to look for.")],
     store: StoreFolder,
-    k: Annotated[int, typer.Option("-k", min=1, help="How many passages, at most.")] = 5,
+    k: Annotated[
+        int | None, typer.Option("-k", min=1, help="How many passages, at most; default: 5, or as was selected.")
+    ] = None,
     expand: Expand = None,
     retriever: Retriever = None,
     return_level: ReturnLevel = None,

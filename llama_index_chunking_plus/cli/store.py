@@ -19,7 +19,10 @@ from llama_index_chunking_plus.cli.levels import LevelSearch, lexical_index
 from llama_index_chunking_plus.cli.options import EXPANSIONS, LEVELLED, OFFLINE, ParserChoice, make_model, make_steps
 from llama_index_chunking_plus.core.headers import HEADER_KEY
 from llama_index_chunking_plus.core.versions import EditionRule, read_version
+from llama_index_chunking_plus.embeddings import OfflineEmbedding
 from llama_index_chunking_plus.errors import MissingExtraError, OptionError, StoreMismatchError
+from llama_index_chunking_plus.evaluation.persist import load_selection, persist_selection
+from llama_index_chunking_plus.evaluation.selector import SelectionResult
 from llama_index_chunking_plus.ingestion import DocumentMetadataTransform, SyncReport, load_docstore, sync_documents
 from llama_index_chunking_plus.ingestion.ledger import exclusive
 from llama_index_chunking_plus.postprocessor import (
@@ -32,12 +35,14 @@ from llama_index_chunking_plus.retrievers.levels import EXPLANATION_KEY
 from llama_index_chunking_plus.storage import LexicalChanges, SourceSliceLookup
 
 _MANIFEST = "chunking-plus.json"
+_SELECTED = "strategy.json"  # what `persist_selection` leaves beside documents and rows
 _COLLECTION = "chunks"
 _DOCUMENTS = "documents"
 _WORDS = "words"
 _WORDS_BEHIND = "words.behind"
 _CHILDREN_PER_PARENT = 8  # asked for to a parent: usually all that it has
 _SHOWN_VERSIONS = 10
+_K = 5  # passages, if nobody says how many
 _BATCH_DOCUMENTS = 16  # a progress bar that moves, and little to do again after a kill
 
 
@@ -93,8 +98,14 @@ class CorpusStore:
         """What the next ingestion uses: what is remembered, with the sizes that are given now.
 
         Raises:
-            StoreMismatchError: the store was made with another model or kind of parser than is asked for.
+            StoreMismatchError: the store was made with another model or kind of parser than is asked for, or holds what
+                was selected.
         """
+        if self.is_selected:
+            raise StoreMismatchError(
+                f"{self.folder} holds a strategy that was selected, and no others; bring it up to date with: "
+                f"chunking-plus select PATHS --questions FILE --persist {self.folder}"
+            )
         known = self.manifest()
         choice = (known.parser if known else ParserChoice()).changed_by(parser=parser, **sizes)
         manifest = Manifest(choice, embed_model or (known.embed_model if known else OFFLINE))
@@ -143,7 +154,7 @@ class CorpusStore:
     def query(
         self,
         question: str,
-        k: int,
+        k: int | None = None,
         embed_model: str | None = None,
         expand: str | None = None,
         *,
@@ -156,7 +167,7 @@ class CorpusStore:
 
         Args:
             question: what to look for.
-            k: how many passages at most.
+            k: how many passages at most; None: 5, or as many as was selected for.
             embed_model: the model, if it is to be checked.
             expand: parent, window or none; None: what the store's parser is for.
             is_latest: of documents of one title, only the newest is searched.
@@ -167,8 +178,12 @@ class CorpusStore:
         Raises:
             OptionError: there is no such ``expand``, ``retriever`` or ``return_level``.
             StoreMismatchError: see `index`; or the store's chunks know nothing of what they are to be expanded to; or
-                no document has that ``version``.
+                no document has that ``version``; or the store holds what was selected, for another k or model.
         """
+        if self.is_selected:
+            self._check_as_selected(expand, retriever, return_level, version, is_latest=is_latest)
+            return self._selected_hits(question, k, embed_model)
+        k = _K if k is None else k
         expansion = self._expansion(expand)
         search = self._search(retriever, return_level)
         asked = k * _CHILDREN_PER_PARENT if expansion == "parent" else k
@@ -186,6 +201,45 @@ class CorpusStore:
         lookup = SourceSliceLookup(docstore)
         expander = ParentExpansionPostprocessor(lookup=lookup, max_parents=k, merge_adjacent=False)
         return _as_hit(expander.postprocess_nodes(hits)[:k], hits)
+
+    def persist(self, result: SelectionResult, documents: Sequence[Document], embed_model: BaseEmbedding) -> SyncReport:
+        """Make the store hold what the winner makes of these documents, and nothing else; see `persist_selection`.
+
+        Raises:
+            OptionError: no strategy is selected.
+            StoreMismatchError: the folder is a store that was ingested into, or was made with another model.
+        """
+        if self.manifest() is not None:
+            raise StoreMismatchError(f"{self.folder} was made by ingesting into it; give --persist a new folder")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        store = self._vector_store()
+        return persist_selection(
+            result, documents, self.folder, embed_model=embed_model, vector_store=store, delete_missing=True
+        )
+
+    @property
+    def is_selected(self) -> bool:
+        """Whether the store holds the winner of an evaluation."""
+        return (self.folder / _SELECTED).exists()
+
+    def _selected_hits(self, question: str, k: int | None, embed_model: str | None) -> list[NodeWithScore]:
+        """What the winner finds, in the way in which it was evaluated."""
+        path = self.folder / _SELECTED
+        try:
+            evaluated = str(json.loads(path.read_text(encoding="utf-8"))["embed_model"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreMismatchError(f"{path} cannot be read ({error}); select into a new --persist folder") from error
+        known = OFFLINE if evaluated == OfflineEmbedding().model_name else evaluated
+        selected = load_selection(self.folder, embed_model=make_model(embed_model or known), k=k)
+        return selected.as_retriever(self._vector_store()).retrieve(question)
+
+    def _check_as_selected(self, *options: str | None, is_latest: bool) -> None:
+        """A winner is searched as it was evaluated."""
+        if is_latest or any(option is not None for option in options):
+            raise StoreMismatchError(
+                f"{self.folder} holds a strategy that was selected, and is searched as it was evaluated; leave --expand, "
+                "--retriever, --return-level, --latest-version and --pin-version out"
+            )
 
     def index(self, embed_model: str | None = None) -> VectorStoreIndex:
         """The store as a LlamaIndex index.

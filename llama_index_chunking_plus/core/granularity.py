@@ -72,6 +72,10 @@ class GranularityDecision:
         reason: one sentence.
         matched: the words that spoke for this level, the strongest first; empty if none did, or a classifier decided.
         scores: for each level the sum of the weights that spoke for it, 0 if none did.
+
+    Example:
+        >>> decide("年假有几天？", QUERY_RULES, LEVELS, "medium").level
+        'fine'
     """
 
     level: str

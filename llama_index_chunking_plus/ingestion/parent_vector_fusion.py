@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +13,7 @@ from llama_index.core.bridge.pydantic import Field, model_validator
 from llama_index.core.schema import BaseNode, MetadataMode, TransformComponent
 from typing_extensions import Self
 
-from llama_index_chunking_plus.core.hierarchy import GRANULARITY_KEY
+from llama_index_chunking_plus.core.hierarchy import DEPTH_KEY, GRANULARITY_KEY
 from llama_index_chunking_plus.core.vectors import Vectors, fused_with_parents
 from llama_index_chunking_plus.errors import EmbeddingError, OptionError
 
@@ -21,6 +23,7 @@ ABOVE_KEYS = ("parent_embed_prefix", "parent_embed_suffix")  # what was embedded
 
 _EXCLUSIONS = ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys")
 _SHOWN = 3
+_PLACE = "\ufffc"  # stands for a text in what is shown of it
 
 
 class ParentVectorFusion(TransformComponent):
@@ -35,9 +38,10 @@ class ParentVectorFusion(TransformComponent):
         medium, fine: how much of the parent's vector is added on these levels.
         weights: the same for levels of other names; those named nowhere keep their vectors, at length 1.
         store_levels: the levels whose nodes come out, such as ("coarse", "fine"); the others have then served their
-            purpose, and `CoarseToFineRetriever` makes them again from the documents. None: all.
-        keep_raw: whether nodes keep their own vector, as a list in their hidden metadata ``raw_embedding``. Not every
-            store takes lists in metadata; Chroma does not.
+            purpose, and `CoarseToFineRetriever` makes them again from the documents. The largest chunks of a document
+            always come out, whatever their level: a short document is found by them. None: all.
+        keep_raw: whether nodes keep their own vector in their hidden metadata ``raw_embedding``, as a string, which
+            every store takes, of 16 characters for 3 numbers; `raw_embedding` reads it.
 
     Raises:
         ValueError: a weight is below 0 or no number, or ``store_levels`` is empty.
@@ -53,8 +57,8 @@ class ParentVectorFusion(TransformComponent):
         >>> parser = MultiGranularityNodeParser(levels=(Granularity("medium", 8, 24), Granularity("fine", 4, 8)))
         >>> steps = [parser, MockEmbedding(embed_dim=2), ParentVectorFusion()]
         >>> nodes = IngestionPipeline(transformations=steps).run(documents=[Document(text="一楼是大厅。二楼是展厅。")])
-        >>> [(node.metadata["granularity"], node.metadata["vector_fusion"]) for node in nodes]
-        [('medium', 'fine=0.3,medium=0.2'), ('fine', 'fine=0.3,medium=0.2'), ('fine', 'fine=0.3,medium=0.2')]
+        >>> [node.metadata["granularity"] for node in nodes], nodes[0].metadata["vector_fusion"]
+        (['medium', 'fine', 'fine'], '{"fine": 0.3, "medium": 0.2}')
     """
 
     medium: float = Field(default=0.2, frozen=True, description="How much of the parent's vector medium chunks get.")
@@ -83,18 +87,17 @@ class ParentVectorFusion(TransformComponent):
 
     @property
     def _mark(self) -> str:
-        return ",".join(f"{name}={weight:g}" for name, weight in sorted(self._shares.items()))
+        return json.dumps(self._shares, ensure_ascii=False, sort_keys=True)
 
     def __call__(self, nodes: Sequence[BaseNode], **_: Any) -> list[BaseNode]:
         """The nodes with fused vectors, in order, those of levels that are not stored left out."""
-        nodes = list(nodes)
         self._check_marks(nodes)
-        fresh = [node for node in nodes if FUSION_KEY not in node.metadata]
-        vectors = dict(zip((node.node_id for node in fresh), self._fused(fresh), strict=True))
+        if all(_is_fused(node) for node in nodes):
+            return [node for node in nodes if self._is_stored(node)]
         by_id = {node.node_id: node for node in nodes}
         return [
-            self._with_vector(node, vectors[node.node_id], by_id) if node.node_id in vectors else node
-            for node in nodes
+            node if _is_fused(node) else self._with_vector(node, vector.tolist(), by_id)
+            for node, vector in zip(nodes, self._fused(nodes), strict=True)
             if self._is_stored(node)
         ]
 
@@ -104,10 +107,11 @@ class ParentVectorFusion(TransformComponent):
 
     def _is_stored(self, node: BaseNode) -> bool:
         level = node.metadata.get(GRANULARITY_KEY)
-        return self.store_levels is None or level is None or level in self.store_levels
+        is_largest = node.metadata.get(DEPTH_KEY, 0) == 0
+        return self.store_levels is None or is_largest or level in self.store_levels
 
     def _check_marks(self, nodes: Sequence[BaseNode]) -> None:
-        others = {node.metadata[FUSION_KEY] for node in nodes if FUSION_KEY in node.metadata} - {self._mark}
+        others = {node.metadata[FUSION_KEY] for node in nodes if _is_fused(node)} - {self._mark}
         if others:
             raise OptionError(
                 f"these vectors were fused with {min(others)!r} before, not with {self._mark!r}; parse and embed "
@@ -115,41 +119,44 @@ class ParentVectorFusion(TransformComponent):
             )
 
     def _fused(self, nodes: Sequence[BaseNode]) -> Vectors:
-        """The vectors of nodes that stand in any order, shape ``(n_nodes, dim)``."""
-        if not nodes:
-            return np.empty((0, 1), dtype=np.float32)
+        """The vectors, shape ``(n_nodes, dim)``; those that are fused already stay."""
         vectors = _matrix(nodes)
-        row_of = {node.node_id: row for row, node in enumerate(nodes)}
-        missing = [node.node_id for node in nodes if _parent_id(node) not in {None, *row_of}]
+        row_of: dict[str | None, int] = {node.node_id: row for row, node in enumerate(nodes)}
+        above = [None if _is_fused(node) else _parent_id(node) for node in nodes]
+        missing = [node.node_id for node, parent in zip(nodes, above, strict=True) if parent not in {None, *row_of}]
         if missing:
             raise OptionError(
                 f"{len(missing)} nodes are parts of chunks that are not among the nodes, the first is {missing[0]!r}; "
                 "fuse right behind parser and embedding model, before levels are left out"
             )
-        order = _parents_first(nodes, row_of)
-        place = {row: i for i, row in enumerate(order)}
-        parents = [place[row_of[parent]] if (parent := _parent_id(nodes[row])) else -1 for row in order]
-        shares = [self._shares.get(str(nodes[row].metadata.get(GRANULARITY_KEY)), 0.0) for row in order]
-        fused = np.empty_like(vectors)
-        fused[order] = fused_with_parents(vectors[order], parents, shares)
-        return fused
+        shares = [self._shares.get(str(node.metadata.get(GRANULARITY_KEY)), 0.0) for node in nodes]
+        return fused_with_parents(vectors, [row_of.get(parent, -1) for parent in above], shares)
 
-    def _with_vector(self, node: BaseNode, vector: Any, by_id: Mapping[str, BaseNode]) -> BaseNode:
+    def _with_vector(self, node: BaseNode, vector: list[float], by_id: Mapping[str, BaseNode]) -> BaseNode:
         added: dict[str, Any] = {FUSION_KEY: self._mark}
         if self.keep_raw:
-            added[RAW_KEY] = list(node.embedding or ())
+            added[RAW_KEY] = base64.b64encode(np.asarray(node.embedding, dtype="<f4").tobytes()).decode()
         parent = by_id.get(_parent_id(node) or "")
         if parent is not None and not self._is_stored(parent):
             added |= _embedded_around(parent, node)
         hidden = {name: [*dict.fromkeys([*getattr(node, name), *added])] for name in _EXCLUSIONS}
+        metadata, relationships = {**node.metadata, **added}, dict(node.relationships)
         return node.model_copy(
-            update={
-                "embedding": vector.tolist(),
-                "metadata": {**node.metadata, **added},
-                "relationships": dict(node.relationships),
-                **hidden,
-            }
+            update={"embedding": vector, "metadata": metadata, "relationships": relationships, **hidden}
         )
+
+
+def raw_embedding(node: BaseNode) -> list[float] | None:
+    """The vector that a node had before `ParentVectorFusion`, in single precision; None if it was not kept.
+
+    Example:
+        >>> from llama_index.core.schema import TextNode
+        >>> fused = ParentVectorFusion(keep_raw=True)([TextNode(text="三楼", embedding=[0.0, 2.0])])
+        >>> fused[0].embedding, raw_embedding(fused[0])
+        ([0.0, 1.0], [0.0, 2.0])
+    """
+    kept = node.metadata.get(RAW_KEY)
+    return None if kept is None else np.frombuffer(base64.b64decode(kept), dtype="<f4").tolist()
 
 
 def embedded_around(node: BaseNode) -> tuple[str, str]:
@@ -160,8 +167,8 @@ def embedded_around(node: BaseNode) -> tuple[str, str]:
         >>> embedded_around(TextNode(text="三楼", metadata={"file": "a"}))
         ('file: a\\n\\n', '')
     """
-    text, shown = node.get_content(MetadataMode.NONE), node.get_content(MetadataMode.EMBED)
-    ahead, _, behind = shown.rpartition(text) if text else (shown, "", "")
+    placed = node.model_copy(update={"text": _PLACE})
+    ahead, _, behind = placed.get_content(MetadataMode.EMBED).rpartition(_PLACE)
     return ahead, behind
 
 
@@ -176,18 +183,8 @@ def _parent_id(node: BaseNode) -> str | None:
     return parent.node_id if parent is not None else None
 
 
-def _parents_first(nodes: Sequence[BaseNode], row_of: Mapping[str, int]) -> list[int]:
-    """The rows, each behind that of its parent."""
-    order: dict[int, None] = {}
-    for row in range(len(nodes)):
-        line = []
-        at: int | None = row
-        while at is not None and at not in order and at not in line:
-            line.append(at)
-            parent = _parent_id(nodes[at])
-            at = None if parent is None else row_of[parent]
-        order.update(dict.fromkeys(reversed(line)))
-    return list(order)
+def _is_fused(node: BaseNode) -> bool:
+    return FUSION_KEY in node.metadata
 
 
 def _matrix(nodes: Sequence[BaseNode]) -> Vectors:
@@ -203,7 +200,8 @@ def _matrix(nodes: Sequence[BaseNode]) -> Vectors:
             f"vectors of lengths {sorted(lengths)} cannot be fused; embed all levels with one model, or fuse each "
             "model's levels by themselves"
         )
-    vectors = np.asarray([node.embedding for node in nodes], dtype=np.float32)
+    with np.errstate(over="ignore"):  # what is too large for single precision is refused below
+        vectors = np.asarray([node.embedding for node in nodes], dtype=np.float32)
     wrong = ~np.isfinite(vectors).all(axis=1) | ~vectors.any(axis=1)
     if wrong.any():
         names = [nodes[row].node_id for row in np.flatnonzero(wrong)[:_SHOWN]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Literal
@@ -16,11 +16,12 @@ from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 from llama_index.core.vector_stores.types import MetadataFilters
 
 from llama_index_chunking_plus.core.fusion import reciprocal_rank, standardised, weighted_sum
-from llama_index_chunking_plus.core.hierarchy import COARSE_KEY, DEPTH_KEY, GRANULARITY_KEY, SENTENCE
+from llama_index_chunking_plus.core.hierarchy import GRANULARITY_KEY, SENTENCE
 from llama_index_chunking_plus.core.plan import Call, Plan, arun, run
 from llama_index_chunking_plus.errors import OptionError
-from llama_index_chunking_plus.retrievers.levels import LevelHit, LevelStore, checked_top_k
+from llama_index_chunking_plus.retrievers.levels import LevelHit, LevelStore, checked_filters, checked_top_k, passing
 from llama_index_chunking_plus.storage.lexical import LexicalIndex
+from llama_index_chunking_plus.storage.stores import can_list
 
 _CHILDREN = 6  # fine chunks that are looked at of each parent that was found
 _PARENTS = 5  # one parent is asked for to this many fine chunks
@@ -32,14 +33,14 @@ Scores = dict[str, float]
 
 @dataclass(frozen=True)
 class FusionWeights:
-    """How much each component counts.
+    """How much each component counts; what has the weight 0 is not asked for, but for the chunk's own cosine.
 
     Args:
-        own: cosine of the query with the chunk.
-        sentence: with the best of its sentences, if they are stored.
-        parent: with the chunk that it is a part of, if that is stored.
+        own: cosine of the query with the chunk; counts alone where none of the three can be had that have a weight.
+        sentence: with the best of its sentences that were found, if sentences are stored.
+        parent: with the smallest chunk around it that is stored, or its own; if there is any for one of the candidates.
         lexical: BM25 of the chunk, if there is a lexical index.
-        parent_lexical: BM25 of the chunk that it is a part of.
+        parent_lexical: BM25 of the smallest chunk around it that is stored, or its own.
 
     Raises:
         OptionError: a weight is below 0 or no number, or the first three are all 0.
@@ -105,7 +106,7 @@ class FusedGranularityRetriever(BaseRetriever):
         >>> from llama_index.core import Document, MockEmbedding
         >>> from llama_index_chunking_plus.node_parser.multi_granularity import MultiGranularityNodeParser
         >>> parser = MultiGranularityNodeParser.from_preset(sentences=True)
-        >>> nodes = parser([Document(text="一楼是大厅。二楼是展厅。" * 30)])
+        >>> nodes = parser([Document(text="一楼是大厅。二楼是展厅。" * 50)])
         >>> retriever = FusedGranularityRetriever(VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=8)))
         >>> hit = retriever.retrieve("展厅在几楼？")[0]
         >>> hit.node.metadata["granularity"], sorted(hit.node.metadata["explanation"]["scores"])
@@ -135,20 +136,23 @@ class FusedGranularityRetriever(BaseRetriever):
         if weights is not None and not isinstance(weights, FusionWeights):
             raise OptionError(f"weights={weights!r} are no FusionWeights; pass FusionWeights(own=0.4, ...)")
         self._store = LevelStore(index)
-        self._docstore = index.docstore
         self._top_k, self._candidates = similarity_top_k, max(candidates, similarity_top_k)
         self._lexical, self._weights, self._fusion = lexical, weights or FusionWeights(), fusion
-        self._filters = filters
+        self._filters = checked_filters(filters)
         self._level, self._parent_level, self._sentence_level = level, parent_level, sentence_level
-        self._is_in_step, self._lock = lexical is None, threading.Lock()
+        self._is_in_step, self._lock = False, threading.Lock()
         super().__init__(callback_manager=callback_manager, verbose=verbose)
 
-    def sync_lexical(self) -> None:
-        """Bring the lexical index in step with the store: to be called when documents have changed."""
+    def sync_lexical(self, changed: Collection[str] | None = None) -> None:
+        """Bring the lexical index in step with the store: to be called when documents have changed.
+
+        Args:
+            changed: ids of the documents that changed, as `SyncReport.changed` has them: only their rows are read, and
+                those that the index does not know. None: all rows are.
+        """
         if self._lexical is not None:
-            docstore = None if self._store.vector_store.stores_text else self._docstore
             with self._lock:
-                self._lexical.sync_with_store(self._store.vector_store, docstore)
+                self._lexical.sync_with_store(self._store.vector_store, self._store.docstore, changed)
                 self._is_in_step = True
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
@@ -160,97 +164,88 @@ class FusedGranularityRetriever(BaseRetriever):
     def _plan(self, query: QueryBundle) -> Plan[list[NodeWithScore]]:
         vector = yield from self._store.embed(query)
         pool = yield from self._pool(vector, query.query_str)
-        parents = yield from self._parent_cosines(vector, pool)
         components = {
             "own": {key: hit.cosine for key, hit in pool.hits.items() if not math.isnan(hit.cosine)},
             "sentence": {key: score for key, score in pool.sentences.items() if key in pool.hits},
-            "parent": parents,
+            "parent": (yield from self._parent_cosines(vector, pool)),
         }
         words: dict[str, Scores] = {}
         if self._lexical is not None and pool.hits:
-            words = yield Call(partial(self._lexical_scores, query.query_str, pool))
+            words = yield Call(partial(self._lexical_scores, self._lexical, query.query_str, pool))
         return self._ranked(pool, components, words)
 
     # --- candidates
 
     def _pool(self, vector: Sequence[float], question: str) -> Plan[_Pool]:
         """The fine chunks that are scored, however they were found."""
-        pool = _Pool()
-        n, near = self._candidates, partial(self._store.nearest, vector, filters=self._filters)
-        pool.add((yield from near(n, equal={GRANULARITY_KEY: self._level})))
-        for hit in (yield from near(_SENTENCES * n, equal={GRANULARITY_KEY: self._sentence_level})):
-            pool.add_sentence(hit)
-        found = yield from near(max(1, n // _PARENTS), equal={GRANULARITY_KEY: self._parent_level})
-        pool.parents.update({hit.node.node_id: hit.cosine for hit in found})
-        parts = partial(near, equal={GRANULARITY_KEY: self._level})
-        pool.add((yield from parts(_CHILDREN * len(found), one_of=("parent_id", list(pool.parents)))))
-        by_words = (yield from self._by_words(question, parts)) if self._lexical is not None else {}
-        others = [key for key in pool.sentences if key not in pool.hits and key not in by_words]
-        rows = {**(yield from self._store.rows(others)), **by_words} if others else by_words
-        rows = {key: row for key, row in rows.items() if row.metadata.get(GRANULARITY_KEY) == self._level}
-        fresh = [key for key in rows if key not in pool.hits]
+        pool, n = _Pool(), self._candidates
+        pool.add((yield from self._near(vector, n, self._level)))
+        if self._weights.sentence:
+            pool.add_sentences((yield from self._near(vector, _SENTENCES * n, self._sentence_level)))
+        if self._weights.parent:
+            found = yield from self._near(vector, max(1, n // _PARENTS), self._parent_level)
+            pool.parents = {hit.node.node_id: hit.cosine for hit in found}
+            one_of = ("parent_id", list(pool.parents))
+            pool.add((yield from self._near(vector, _CHILDREN * len(found), self._level, one_of=one_of)))
+        words: list[str] = (yield Call(partial(self._by_words, self._lexical, question))) if self._lexical else []
+        unseen = {*pool.sentences, *words} - pool.hits.keys() - pool.parents.keys() - pool.seen
+        rows = yield from self._rows(sorted(unseen))
+        by_words = [key for key in words if key in rows or key in pool.hits][:n]
+        fresh = [key for key in dict.fromkeys((*pool.sentences, *by_words)) if key in rows]
         cosines = yield from self._store.cosines(vector, fresh)
         pool.add([LevelHit(rows[key], cosines.get(key, math.nan)) for key in fresh])
         return pool
 
-    def _by_words(self, question: str, parts: partial[Plan[list[LevelHit]]]) -> Plan[dict[str, BaseNode]]:
-        """The fine chunks that lexical search finds and the user's filters pass."""
-        keys: list[str] = yield Call(partial(self._search_words, question))
+    def _near(
+        self, vector: Sequence[float], count: int, level: str, one_of: tuple[str, Sequence[str]] | None = None
+    ) -> Plan[list[LevelHit]]:
+        """The nearest rows of the level that the user's filters pass."""
+        return (
+            yield from self._store.nearest(vector, count, self._filters, equal={GRANULARITY_KEY: level}, one_of=one_of)
+        )
+
+    def _rows(self, keys: Sequence[str]) -> Plan[dict[str, BaseNode]]:
+        """The fine chunks among the rows with these ids that the user's filters pass."""
         rows = yield from self._store.rows(keys)
-        rows = {key: rows[key] for key in keys if key in rows}
         rows = {key: row for key, row in rows.items() if row.metadata.get(GRANULARITY_KEY) == self._level}
-        best = dict(list(rows.items())[: self._candidates])
-        if self._filters is None:
-            return best
-        passed: set[str] = set()
-        for name, of in (("parent_id", _parent_id), (COARSE_KEY, _lone_id)):
-            values = [value for row in best.values() if (value := of(row))]
-            hits = yield from parts(_CHILDREN * max(1, len(values)), one_of=(name, values))
-            passed.update(hit.node.node_id for hit in hits)
-        return {key: row for key, row in best.items() if key in passed}
+        passed = passing(rows.values(), self._filters)
+        return {key: row for key, row in rows.items() if key in passed}
 
-    def _search_words(self, question: str) -> list[str]:
-        if self._lexical is None:
-            return []
-        if not self._is_in_step:
-            self._catch_up(self._lexical)
-        return [key for key, _ in self._lexical.search(question, _WORDS * self._candidates)]
-
-    def _catch_up(self, lexical: LexicalIndex) -> None:
-        """Read the rows that the lexical index does not know, once."""
-        docstore = None if self._store.vector_store.stores_text else self._docstore
+    def _by_words(self, lexical: LexicalIndex, question: str) -> list[str]:
+        """The rows of all levels that lexical search finds, best first."""
         with self._lock:
-            if not self._is_in_step:
-                lexical.sync_with_store(self._store.vector_store, docstore, changed=())
-                self._is_in_step = True
+            if not self._is_in_step and can_list(self._store.vector_store):
+                lexical.sync_with_store(self._store.vector_store, self._store.docstore, changed=())
+            self._is_in_step = True
+        return [key for key, _ in lexical.search(question, _WORDS * self._candidates)]
 
     # --- scores
 
     def _parent_cosines(self, vector: Sequence[float], pool: _Pool) -> Plan[Scores]:
-        """For each candidate the cosine of its parent; of one that is a whole document, its own."""
-        missing = {hit.parent_id for hit in pool.hits.values() if hit.parent_id} - pool.parents.keys()
-        known = {**pool.parents, **(yield from self._store.cosines(vector, sorted(missing)))}
-        own = {
-            key: hit.cosine for key, hit in pool.hits.items() if hit.parent_id is None and not math.isnan(hit.cosine)
-        }
-        below = {key: known[hit.parent_id] for key, hit in pool.hits.items() if hit.parent_id in known}
-        return {**own, **below} if below else {}
-
-    def _lexical_scores(self, question: str, pool: _Pool) -> dict[str, Scores]:
-        if self._lexical is None:
+        """For each candidate the cosine of the smallest stored chunk around it; of one that has none, its own."""
+        if not self._weights.parent:
             return {}
-        above = {key: hit.parent_id or key for key, hit in pool.hits.items()}
-        scores = self._lexical.scores(question, {*pool.hits, *above.values()})
+        known = dict(pool.parents)
+        for name_of in (_parent_id, _coarse_id):
+            lost = {name_of(hit) for hit in pool.hits.values() if not known.keys() & {*_around(hit)}}
+            known.update((yield from self._store.cosines(vector, sorted(filter(None, lost)))))
+        return _of_chunk_around(pool.hits, known, {key: hit.cosine for key, hit in pool.hits.items()})
+
+    def _lexical_scores(self, lexical: LexicalIndex, question: str, pool: _Pool) -> dict[str, Scores]:
+        around = {name for hit in pool.hits.values() for name in _around(hit)}
+        scores = lexical.scores(question, {*pool.hits, *around})
         return {
             "lexical": {key: scores[key] for key in pool.hits if key in scores},
-            "parent_lexical": {key: scores[parent] for key, parent in above.items() if parent in scores},
+            "parent_lexical": _of_chunk_around(pool.hits, scores, scores),
         }
 
     def _ranked(
         self, pool: _Pool, components: Mapping[str, Scores], words: Mapping[str, Scores]
     ) -> list[NodeWithScore]:
         weights = self._weights.dense
-        present = math.fsum(weights[name] for name, scores in components.items() if scores) or 1.0
+        present = math.fsum(weights[name] for name, scores in components.items() if scores)
+        if not present:
+            weights, present = {**dict.fromkeys(weights, 0.0), "own": 1.0}, 1.0
         dense = {key: fused.score / present for key, fused in weighted_sum(components, weights).items()}
         totals = self._with_words(dense, words) if words else dense
         best = sorted(totals, key=lambda key: (-totals[key], key))[: self._top_k]
@@ -262,16 +257,7 @@ class FusedGranularityRetriever(BaseRetriever):
         weights = {"dense": 1.0, **self._weights.words}
         parts = {"dense": dense, **words}
         if self._fusion == "reciprocal_rank":
-            rankings = [
-                [
-                    key
-                    for key in sorted(scores, key=lambda key: (-scores[key], key))
-                    if name == "dense" or scores[key] > 0
-                ]
-                for name, scores in parts.items()
-                if weights[name]
-            ]
-            return reciprocal_rank(rankings)
+            return reciprocal_rank(_ranking(parts[name], name == "dense") for name in parts if weights[name])
         even = {
             name: dict(zip(scores, standardised([*scores.values()]).tolist(), strict=True))
             for name, scores in parts.items()
@@ -286,22 +272,42 @@ class _Pool:
     hits: dict[str, LevelHit] = field(default_factory=dict)
     sentences: Scores = field(default_factory=dict)  # the best cosine of a sentence, by chunk
     parents: Scores = field(default_factory=dict)  # cosines
+    seen: set[str] = field(default_factory=set)  # sentences, which need not be read again
 
     def add(self, hits: Sequence[LevelHit]) -> None:
         for hit in hits:
             self.hits.setdefault(hit.node.node_id, hit)
 
-    def add_sentence(self, hit: LevelHit) -> None:
-        key = hit.parent_id
-        if key is not None:
-            self.sentences[key] = max(hit.cosine, self.sentences.get(key, -1.0))
+    def add_sentences(self, hits: Sequence[LevelHit]) -> None:
+        for hit in hits:
+            self.seen.add(hit.node.node_id)
+            if hit.parent_id is not None:
+                self.sentences[hit.parent_id] = max(hit.cosine, self.sentences.get(hit.parent_id, -1.0))
 
 
-def _parent_id(row: BaseNode) -> str | None:
-    parent_id = row.metadata.get("parent_id")
-    return parent_id if isinstance(parent_id, str) else None
+def _ranking(scores: Scores, takes_all: bool) -> list[str]:
+    """The ids, best first; of lexical scores those above 0."""
+    found = scores if takes_all else {key: score for key, score in scores.items() if score > 0}
+    return sorted(found, key=lambda key: (-found[key], key))
 
 
-def _lone_id(row: BaseNode) -> str | None:
-    """The id of a chunk that is a part of none."""
-    return row.node_id if row.metadata.get(DEPTH_KEY) == 0 else None
+def _parent_id(hit: LevelHit) -> str | None:
+    return hit.parent_id
+
+
+def _coarse_id(hit: LevelHit) -> str | None:
+    return None if hit.parent_id is None else hit.coarse_id
+
+
+def _around(hit: LevelHit) -> list[str]:
+    """The ids of the chunks that the hit is in, the smallest first."""
+    return [*dict.fromkeys(name for name in (_parent_id(hit), _coarse_id(hit)) if name)]
+
+
+def _of_chunk_around(hits: Mapping[str, LevelHit], known: Scores, own: Scores) -> Scores:
+    """For each hit the score of the smallest known chunk around it, or its own; nothing if none has such a chunk."""
+    above = {key: next((known[name] for name in _around(hit) if name in known), None) for key, hit in hits.items()}
+    if all(score is None for score in above.values()):
+        return {}
+    scores = {key: own.get(key, math.nan) if score is None else score for key, score in above.items()}
+    return {key: score for key, score in scores.items() if not math.isnan(score)}

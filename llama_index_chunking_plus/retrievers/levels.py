@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 from llama_index.core import VectorStoreIndex
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
+from llama_index.core.storage.docstore.types import BaseDocumentStore
+from llama_index.core.vector_stores import SimpleVectorStore
+from llama_index.core.vector_stores.simple import SimpleVectorStoreData
 from llama_index.core.vector_stores.types import MetadataFilters, VectorStoreQueryResult
 
 from llama_index_chunking_plus.core.hierarchy import COARSE_KEY, DEPTH_KEY, GRANULARITY_KEY
 from llama_index_chunking_plus.core.plan import Call, Plan
 from llama_index_chunking_plus.core.vectors import cosines
 from llama_index_chunking_plus.errors import ChunkingPlusWarning, EmbeddingError, OptionError
-from llama_index_chunking_plus.storage.similarity import cosine_scale, query_rows, vectors_of
-from llama_index_chunking_plus.storage.stores import MAX_ASKED, pages, rows_by_id
+from llama_index_chunking_plus.ingestion.parent_vector_fusion import FUSION_KEY
+from llama_index_chunking_plus.storage.filters import all_of
+from llama_index_chunking_plus.storage.similarity import Scale, cosine_scale, query_rows, vectors_of
+from llama_index_chunking_plus.storage.stores import MAX_ASKED, pages, restriction_of, rows_by_id
 
 EXPLANATION_KEY = "explanation"
 
 _EXCLUSIONS = ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys")
+_DOCUMENT_KEYS = ("document_id", "doc_id", "ref_doc_id")  # what LlamaIndex stores beside the metadata
 _UNIT = 1e-3  # how far a length may be from 1
 
 
@@ -96,7 +102,14 @@ class LevelStore:
             )
         self.vector_store = index.vector_store
         self.embed_model = index._embed_model  # noqa: SLF001  core has no other way to it
-        self._docstore = index.docstore
+        self._index = index
+        self._scales: dict[bool, Scale] = {}
+        self._has_warned = False
+
+    @property
+    def docstore(self) -> BaseDocumentStore | None:
+        """Where the nodes are, if the vector store keeps no texts."""
+        return None if self.vector_store.stores_text else self._index.docstore
 
     def embed(self, query: QueryBundle) -> Plan[list[float]]:
         """The vector of the query, its own if it has one.
@@ -112,7 +125,10 @@ class LevelStore:
                 partial(model.aget_agg_embedding_from_queries, texts),
             )
         if vector is None or not (np.isfinite(vector).all() and np.any(vector)):
-            raise EmbeddingError("the embedding model gave no usable vector for the query: zero, or not finite")
+            raise EmbeddingError(
+                "the vector of the query is zero or not finite; see what the embedding model makes of this query, or "
+                "pass QueryBundle(query, embedding=...)"
+            )
         return list(vector)
 
     def nearest(
@@ -135,14 +151,21 @@ class LevelStore:
             return []
         near = yield from self._as_cosines(vector, ids, list(found.similarities or []))
         nodes = {node.node_id: node for node in found.nodes or ()} or (yield from self.rows(ids))
-        hits = [LevelHit(nodes[key], near[key]) for key in ids if key in nodes]
+        self._compare_marks(nodes.values())
+        hits = [LevelHit(nodes[key], near[key]) for key in ids if key in nodes and key in near]
         return sorted(hits, key=lambda hit: (-hit.cosine, hit.node.node_id))
+
+    def known(self, vector: Sequence[float], row_ids: Sequence[str]) -> Plan[dict[str, LevelHit]]:
+        """The rows with these ids and their cosines, by id, as far as the store has both."""
+        rows = yield from self.rows(row_ids)
+        near = yield from self.cosines(vector, [*rows])
+        return {key: LevelHit(row, near[key]) for key, row in rows.items() if key in near}
 
     def rows(self, row_ids: Sequence[str]) -> Plan[dict[str, BaseNode]]:
         """The rows with these ids, as far as there are any."""
         wanted = list(dict.fromkeys(row_ids))
         if not self.vector_store.stores_text:
-            nodes: Sequence[BaseNode] = yield Call(partial(self._docstore.get_nodes, wanted, raise_error=False))
+            nodes: Sequence[BaseNode] = yield Call(partial(self._index.docstore.get_nodes, wanted, raise_error=False))
             return {node.node_id: node for node in nodes}
         found: dict[str, BaseNode] = {}
         for page in pages(wanted, MAX_ASKED):
@@ -161,8 +184,11 @@ class LevelStore:
     def _as_cosines(self, vector: Sequence[float], ids: Sequence[str], scores: list[float]) -> Plan[dict[str, float]]:
         """The store's scores as cosines; where they cannot be, the cosines of its vectors."""
         is_unit = abs(math.sqrt(math.fsum(x * x for x in vector)) - 1) < _UNIT
-        scale = yield Call(partial(cosine_scale, self.vector_store, unit_vectors=is_unit))
+        scale = self._scales.get(is_unit) or (
+            yield Call(partial(cosine_scale, self.vector_store, unit_vectors=is_unit))
+        )
         if scale is not None:
+            self._scales[is_unit] = scale
             return {key: float(np.clip(scale(score), -1, 1)) for key, score in zip(ids, scores, strict=True)}
         near: dict[str, float] = yield from self.cosines(vector, ids)
         if near:
@@ -172,6 +198,16 @@ class LevelStore:
             "vectors; its scores are taken as cosines."
         )
         return dict(zip(ids, scores, strict=True))
+
+    def _compare_marks(self, nodes: Iterable[BaseNode]) -> None:
+        """Warn, once, of vectors that cannot be compared: fused with those of their parents, and not or otherwise."""
+        marks = {str(node.metadata.get(FUSION_KEY, "none")) for node in nodes}
+        if len(marks) > 1 and not self._has_warned:
+            self._has_warned = True
+            warn(
+                f"Vectors of the store were fused in several ways ({', '.join(sorted(marks))}), so their scores "
+                "do not compare. Ingest all documents with the same ParentVectorFusion, or all without."
+            )
 
 
 def warn(message: str) -> None:
@@ -188,3 +224,28 @@ def checked_top_k(**options: int) -> None:
     for name, value in options.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise OptionError(f"{name}={value!r} is no whole number from 1")
+
+
+def checked_filters(filters: MetadataFilters | None) -> MetadataFilters | None:
+    """The filters, if they are some.
+
+    Raises:
+        OptionError: they are of another kind.
+    """
+    if filters is not None and not isinstance(filters, MetadataFilters):
+        raise OptionError(f"filters={filters!r} are no MetadataFilters; pass MetadataFilters(filters=[...])")
+    return filters
+
+
+def passing(nodes: Iterable[BaseNode], filters: MetadataFilters | None) -> set[str]:
+    """The ids of the nodes that pass the filters, as `query_rows` has them of a store.
+
+    Raises:
+        OptionError: LlamaIndex does not know an operator in memory.
+    """
+    told = {node.node_id: {**node.metadata, **dict.fromkeys(_DOCUMENT_KEYS, node.ref_doc_id)} for node in nodes}
+    wanted = all_of(filters)
+    if wanted is None or not told:
+        return {*told}
+    store = SimpleVectorStore(data=SimpleVectorStoreData(metadata_dict=told))
+    return {*restriction_of(store, wanted).fields["node_ids"]}

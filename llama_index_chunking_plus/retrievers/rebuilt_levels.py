@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -29,7 +30,7 @@ def rebuilt(
     filters: MetadataFilters | None,
     lookup: ParentLookup,
 ) -> Plan[list[LevelHit]]:
-    """The chunks of ``level`` inside of some large ones, best first: cut out of the documents, embedded again.
+    """The chunks of the second level inside of some of the first, best first: cut out of the documents, embedded again.
 
     Text, embedded text and, where the vectors of the store were fused, fusion are those of the chunks that were left
     out; so the cosines are the same.
@@ -44,11 +45,10 @@ def rebuilt(
         lookup: finds the text of parents.
     """
     store, parts_store = stores
-    equal = {GRANULARITY_KEY: below}
     parts = yield from parts_store.nearest(
-        vector, _MOST_PARTS, filters, equal=equal, one_of=(COARSE_KEY, list(coarse_ids))
+        vector, _MOST_PARTS, filters, equal={GRANULARITY_KEY: below}, one_of=(COARSE_KEY, list(coarse_ids))
     )
-    first = {hit.parent_id: hit.node for hit in sorted(parts, key=_place) if hit.parent_id}
+    first = {hit.parent_id: hit.node for hit in sorted(parts, key=_start, reverse=True) if hit.parent_id}
     found = yield from lookup.plan(list(first.values()))
     nodes = {name: _dressed(node, first[name], level) for name, node in found.parents.items() if name in first}
     if not nodes:
@@ -62,9 +62,8 @@ def rebuilt(
     return sorted(hits, key=lambda hit: (-hit.cosine, hit.node.node_id))
 
 
-def _place(hit: LevelHit) -> int:
-    start = getattr(hit.node, "start_char_idx", None)
-    return -(start or 0)  # the first of a parent comes last, and stays
+def _start(hit: LevelHit) -> int:
+    return getattr(hit.node, "start_char_idx", None) or 0
 
 
 def _dressed(parent: TextNode, child: BaseNode, level: str) -> TextNode:
@@ -85,7 +84,8 @@ def _embedded_text(parent: TextNode, child: BaseNode) -> str:
     """What the embedding model read of the parent: its text with what stood around it, as its part remembers."""
     own = embedded_around(child)
     ahead, behind = (str(child.metadata.get(key, around)) for key, around in zip(ABOVE_KEYS, own, strict=True))
-    return f"{ahead}{parent.get_content(MetadataMode.NONE)}{behind}"
+    text = f"{ahead}{parent.get_content(MetadataMode.NONE)}{behind}"
+    return text.strip() if ahead or behind else text  # as LlamaIndex does with metadata, and without
 
 
 def _fused(store: LevelStore, level: str, vectors: Vectors, children: Sequence[BaseNode]) -> Plan[Vectors]:
@@ -104,6 +104,4 @@ def _fused(store: LevelStore, level: str, vectors: Vectors, children: Sequence[B
 
 def _share(child: BaseNode, level: str) -> float:
     """How much of its parent's vector the level was given, as the mark of the fusion says."""
-    mark = str(child.metadata.get(FUSION_KEY, ""))
-    shares = dict(part.split("=", 1) for part in mark.split(",") if "=" in part)
-    return float(shares.get(level, 0.0))
+    return float(json.loads(child.metadata.get(FUSION_KEY, "{}")).get(level, 0.0))
