@@ -9,6 +9,7 @@ ChunkingPlusError
 ├── StoreBusyError (RuntimeError)     another process is writing to the same directory
 ├── StaleChildError (LookupError)     a hit whose text is gone from its document
 └── InputFileError (ValueError)       a file cannot be read: its name and why
+    └── EvaluationSetError            questions with flaws: each with its line (in evaluation/dataset.py)
 """
 
 from __future__ import annotations

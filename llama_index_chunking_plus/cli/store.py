@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -207,15 +208,26 @@ class CorpusStore:
 
         Raises:
             OptionError: no strategy is selected.
-            StoreMismatchError: the folder is a store that was ingested into, or was made with another model.
+            StoreMismatchError: see `check_can_persist`; or the store was made with another model.
         """
-        if self.manifest() is not None:
-            raise StoreMismatchError(f"{self.folder} was made by ingesting into it; give --persist a new folder")
+        self.check_can_persist()
         self.folder.mkdir(parents=True, exist_ok=True)
         store = self._vector_store()
         return persist_selection(
             result, documents, self.folder, embed_model=embed_model, vector_store=store, delete_missing=True
         )
+
+    def check_can_persist(self) -> None:
+        """What `persist` would fail for whatever is selected.
+
+        Raises:
+            StoreMismatchError: the folder is a store that was ingested into.
+            MissingExtraError: the extra "chroma" is not installed.
+        """
+        if (self.folder / _MANIFEST).exists():
+            raise StoreMismatchError(f"{self.folder} was made by ingesting into it; give --persist a new folder")
+        if find_spec("chromadb") is None:
+            raise MissingExtraError("llama-index-vector-stores-chroma", "chroma")
 
     @property
     def is_selected(self) -> bool:
@@ -237,8 +249,8 @@ class CorpusStore:
         """A winner is searched as it was evaluated."""
         if is_latest or any(option is not None for option in options):
             raise StoreMismatchError(
-                f"{self.folder} holds a strategy that was selected, and is searched as it was evaluated; leave --expand, "
-                "--retriever, --return-level, --latest-version and --pin-version out"
+                f"{self.folder} holds a strategy that was selected, and is searched as it was evaluated; leave "
+                "--expand, --retriever, --return-level, --latest-version and --pin-version out"
             )
 
     def index(self, embed_model: str | None = None) -> VectorStoreIndex:

@@ -1,0 +1,300 @@
+"""The commands that compare strategies: which is best, what is cut, and what that looks like."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+import typer
+from llama_index.core import Document
+from llama_index.core.embeddings import BaseEmbedding
+from llama_index.core.schema import MetadataMode
+from llama_index.core.utils import get_tokenizer
+from rich.text import Text
+
+from llama_index_chunking_plus import __version__
+from llama_index_chunking_plus.cli.files import find_files, read_document
+from llama_index_chunking_plus.cli.options import OFFLINE, make_model
+from llama_index_chunking_plus.cli.screen import err, out
+from llama_index_chunking_plus.cli.store import CorpusStore
+from llama_index_chunking_plus.cli.strategies import probed, read_questions, strategies_by_name
+from llama_index_chunking_plus.errors import InputFileError, OptionError
+from llama_index_chunking_plus.evaluation.evaluator import ChunkingEvaluator
+from llama_index_chunking_plus.evaluation.measures import inflation, size_statistics
+from llama_index_chunking_plus.evaluation.placement import Whereabouts, place_nodes
+from llama_index_chunking_plus.evaluation.probes import completeness_probes
+from llama_index_chunking_plus.evaluation.report import probe_data, text_report
+from llama_index_chunking_plus.evaluation.results import (
+    DocumentText,
+    EvaluationReport,
+    RunInfo,
+    SearchMode,
+    Sizes,
+    StrategyChunks,
+    StrategyResult,
+)
+from llama_index_chunking_plus.evaluation.selector import SelectionResult, StrategySelector
+from llama_index_chunking_plus.evaluation.strategies import Strategy
+from llama_index_chunking_plus.evaluation.trial import configuration, measure_infos
+from llama_index_chunking_plus.storage import LexicalIndex
+
+_CACHE = "cache"  # vectors and trials, in the folder of the report
+_K, _BUDGET = 5, 1000
+
+Docs = Annotated[list[Path], typer.Argument(help="Documents, or folders of them; what `split` reads.")]
+Questions = Annotated[
+    Path,
+    typer.Option(
+        help='A JSONL file, a line each: {"question": …, "document_id": "contract.md", "quotes": ["words of it"]}.'
+    ),
+]
+Names = Annotated[
+    str,
+    typer.Option(help="five-ways, ours, all, or names with commas; a size may follow, as in hybrid,sliding:256/32."),
+]
+Parsers = Annotated[list[str] | None, typer.Option("--parser", help="A strategy, by name; several times for several.")]
+K = Annotated[int, typer.Option("--k", "-k", min=1, help="Results of a question, as many as are used online.")]
+Measure = Annotated[str, typer.Option(help="What is maximised: recall, complete, mrr, ndcg, recall_budget …")]
+MaxInflation = Annotated[float, typer.Option(min=1.0, help="Tokens of all chunks by tokens of the documents, at most.")]
+EmbedModel = Annotated[str, typer.Option(help="'offline', or the id or folder of a HuggingFace model.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object.")]
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Documents and questions that strategies are compared on."""
+
+    documents: list[Document]
+    evaluator: ChunkingEvaluator
+    model: BaseEmbedding
+
+    @classmethod
+    def of(cls, docs: list[Path], questions: Path, k: int, search: str, embed_model: str, folder: Path | None) -> _Run:
+        documents = _read(docs, folder)
+        model = make_model(embed_model)
+        evaluator = ChunkingEvaluator(
+            documents,
+            read_questions(questions, documents),
+            model,
+            k,
+            search=_search(search),
+            budget=_BUDGET,
+            work_dir=None if folder is None else folder / _CACHE,
+            show_progress=err.is_terminal,
+        )
+        return cls(documents, evaluator, model)
+
+    def with_probes(self, report: EvaluationReport, strategies: Sequence[Strategy]) -> EvaluationReport:
+        """The report with what each strategy that worked does to the probes of the documents."""
+        working = [each for each in strategies if report.strategy(each.name).status == "ok"]
+        documents = self.evaluator.bench.documents
+        probes = completeness_probes(documents)
+        return report.with_probes(probe_data(probed(working, documents, probes, self.evaluator.frozen_model())))
+
+
+def evaluate(
+    docs: Docs,
+    questions: Questions,
+    out_dir: Annotated[Path, typer.Option("--out", help="The folder for page, JSON, tables and cached vectors.")],
+    strategies: Names = "all",
+    k: K = _K,
+    search: Annotated[str, typer.Option(help="dense, lexical (BM25) or fused.")] = "dense",
+    measure: Measure = "recall",
+    max_inflation: MaxInflation = 1.5,
+    per: Annotated[str | None, typer.Option(help="Also the winner of each section or tag.")] = None,
+    embed_model: EmbedModel = OFFLINE,
+    as_json: AsJson = False,
+) -> None:
+    """Compare strategies on your documents and questions: a table, the winner and why, and a page to look at."""
+    from llama_index_chunking_plus.evaluation.report import write_report  # noqa: PLC0415  an extra, before the work
+
+    chosen = strategies_by_name(strategies)
+    selector = _selector(measure, max_inflation, per)
+    run = _Run.of(docs, questions, k, search, embed_model, out_dir)
+    measured = run.evaluator.evaluate(chosen)
+    report = run.with_probes(measured.with_selection(selector.select(measured)), chosen)
+    files = write_report(report, out_dir)
+    if as_json:
+        typer.echo(json.dumps({**_told(report), "files": list(map(str, files))}, ensure_ascii=False))
+        return
+    out.print(text_report(report))
+    out.print(f"{files[0]} to look at; beside it {', '.join(each.name for each in files[1:])}")
+
+
+def select(
+    docs: Docs,
+    questions: Questions,
+    persist: Annotated[Path, typer.Option(help="The folder that is to hold the winner's chunks, to be queried.")],
+    out_dir: Annotated[
+        Path | None, typer.Option("--out", help="A folder for the report as well; what `evaluate` left there is used.")
+    ] = None,
+    strategies: Names = "all",
+    k: K = _K,
+    measure: Measure = "recall",
+    max_inflation: MaxInflation = 1.5,
+    embed_model: EmbedModel = OFFLINE,
+    as_json: AsJson = False,
+) -> None:
+    """Compare strategies, and keep what the winner makes of the documents in a store, for `query`."""
+    from llama_index_chunking_plus.evaluation.report import write_report  # noqa: PLC0415  an extra, before the work
+
+    chosen = strategies_by_name(strategies)
+    selector = _selector(measure, max_inflation, None)
+    store = CorpusStore(persist)
+    store.check_can_persist()
+    run = _Run.of(docs, questions, k, "dense", embed_model, out_dir)
+    result: SelectionResult = run.evaluator.select(chosen, selector)
+    files = [] if out_dir is None else write_report(run.with_probes(result.report, chosen), out_dir)
+    if result.selected_strategy is None:
+        raise OptionError(result.reason)
+    written = store.persist(result, run.documents, run.model)
+    if as_json:
+        kept = {"store": str(persist), "chunks_written": written.nodes_written, "files": list(map(str, files))}
+        typer.echo(json.dumps({**_told(result.report), **kept}, ensure_ascii=False))
+        return
+    out.print(text_report(result.report))
+    out.print(
+        f"{persist}: {written.nodes_written} chunks written; search it with chunking-plus query … --store {persist}"
+    )
+
+
+def probe(
+    docs: Docs,
+    parser: Parsers = None,
+    embed_model: EmbedModel = OFFLINE,
+    as_json: AsJson = False,
+) -> None:
+    """Without any question of yours: tables, code, examples and procedures that a strategy leaves whole, or cuts."""
+    chosen = strategies_by_name(",".join(parser or ["hybrid"]))
+    documents = _read(docs, None)
+    reports = probed(chosen, documents, completeness_probes(documents), make_model(embed_model))
+    if as_json:
+        typer.echo(json.dumps(probe_data(reports), ensure_ascii=False))
+        return
+    for report in reports:
+        first, *rest = report.summary().split("\n")
+        out.print(Text(first, style="bold"))
+        out.print("\n".join(rest))
+
+
+def view(
+    file: Annotated[Path, typer.Argument(help="One document.")],
+    parser: Parsers = None,
+    out_file: Annotated[Path, typer.Option("--out", help="The page.")] = Path("view.html"),
+    embed_model: EmbedModel = OFFLINE,
+) -> None:
+    """One document as a page on which the chunks of strategies are coloured, side by side; no questions needed."""
+    from llama_index_chunking_plus.evaluation.report import html_report  # noqa: PLC0415  an extra, before the work
+
+    chosen = strategies_by_name(",".join(parser or ["hybrid"]))
+    [path, *others] = find_files([file])
+    if others:
+        raise InputFileError(f"{file} is a folder with {len(others) + 1} documents; name one of them")
+    page = html_report(_viewed(read_document(path), chosen, make_model(embed_model)))
+    out_file.parent.mkdir(parents=True, exist_ok=True)
+    out_file.write_bytes(page.encode())
+    out.print(f"{out_file}: {file.name} as {', '.join(each.name for each in chosen)} {_cut(chosen)} it")
+
+
+def _cut(strategies: Sequence[Strategy]) -> str:
+    return "cuts" if len(strategies) == 1 else "cut"
+
+
+# ------------------------------------------------------------------------------------------------ what is given
+
+
+def _read(docs: Sequence[Path], folder: Path | None) -> list[Document]:
+    """The documents; a report that an earlier run left among them is none."""
+    own = None if folder is None else folder.resolve()
+    return [read_document(path) for path in find_files(docs) if own is None or own not in path.parents]
+
+
+def _search(name: str) -> SearchMode:
+    modes: dict[str, SearchMode] = {mode: mode for mode in get_args(SearchMode)}
+    if name not in modes:
+        raise OptionError(f"--search {name!r} is not one of {', '.join(modes)}")
+    if name != "dense":
+        LexicalIndex()  # the extra may be missing
+    return modes[name]
+
+
+def _selector(measure: str, max_inflation: float, per: str | None) -> StrategySelector:
+    known = [info.name for info in measure_infos(_K, _BUDGET) if info.of == "question"]
+    if measure not in known:
+        raise OptionError(f"--measure {measure!r} is not one of {', '.join(known)}")
+    kinds: dict[str | None, Literal["section", "tag"] | None] = {None: None, "section": "section", "tag": "tag"}
+    if per not in kinds:
+        raise OptionError(f"--per {per!r} is neither section nor tag")
+    return StrategySelector(measure=measure, max_inflation=max_inflation, per=kinds[per])
+
+
+# ------------------------------------------------------------------------------------------------ what is told
+
+
+def _told(report: EvaluationReport) -> dict[str, Any]:
+    """The winner, a line for each strategy, and what was left out."""
+    selection = report.selection
+    rows = selection.rows if selection else ()
+    return {
+        "selected": selection and selection.selected_strategy,
+        "reason": selection and selection.reason,
+        "measure": selection and selection.measure,
+        "strategies": [
+            {
+                "name": row.name,
+                "status": row.status,
+                "reason": row.reason,
+                "value": row.value and row.value.mean,
+                "inflation": row.inflation,
+                "chunks": row.n_chunks,
+                "context_tokens": row.context_tokens,
+            }
+            for row in rows
+        ],
+        "routes": {route.kind: route.strategy for route in selection.routes} if selection else {},
+        "notes": [{"about": note.about, "name": note.name, "message": note.message} for note in report.notes],
+        "n_questions": report.run.n_questions,
+        "n_embedded": report.run.n_embedded,
+    }
+
+
+def _viewed(document: Document, strategies: Sequence[Strategy], model: BaseEmbedding) -> EvaluationReport:
+    """A report of chunks alone, with the probes that the document asks by itself."""
+    began = datetime.now(timezone.utc)
+    results = [_chunked(document, each, model) for each in strategies]
+    seconds = (datetime.now(timezone.utc) - began).total_seconds()
+    size = len(get_tokenizer()(document.text))
+    name = str(document.metadata["file_name"])
+    date = began.isoformat(timespec="seconds")
+    versions = {"llama-index-chunking-plus": __version__}
+    run = RunInfo(date, round(seconds, 3), "", versions, model.model_name, _K, "dense", _BUDGET, 0.95, 1, 0)
+    text = DocumentText(document.id_, document.text, name, size)
+    report = EvaluationReport(run, (), (text,), tuple(results), ())
+    return report.with_probes(probe_data(probed(strategies, [document], completeness_probes([document]), model)))
+
+
+def _chunked(document: Document, strategy: Strategy, model: BaseEmbedding) -> StrategyResult:
+    """What a strategy makes of one document, as a report shows it."""
+    count, texts = get_tokenizer(), {document.id_: document.text}
+    parser = strategy.make_parser(model)
+    nodes = parser.get_nodes_from_documents([document.model_copy(deep=True)])
+    placement, whereabouts = place_nodes(nodes, texts), Whereabouts(texts)
+    placed = [(node, place) for node, place in zip(nodes, placement.places, strict=True) if place is not None]
+    spans = tuple(place.span for _, place in placed)
+    wider = [whereabouts.wider(node, place) or place for node, place in placed]
+    returned = tuple(place.span for place in wider) if strategy.expansion not in {"none", "levels"} else spans
+    sizes = [len(count(node.get_content(metadata_mode=MetadataMode.NONE))) for node in nodes]
+    return StrategyResult(
+        strategy.name,
+        "parser",
+        "ok",
+        configuration=configuration(parser),
+        inflation=inflation(sizes, [len(count(document.text))]),
+        sizes=Sizes(*size_statistics(sizes)),
+        alignment=placement.alignment,
+        chunks=(StrategyChunks(document.id_, spans, returned if returned != spans else ()),),
+    )
