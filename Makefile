@@ -9,7 +9,7 @@ demo: $(VENV)/.demo
 	$(BIN)/chunking-plus demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -m "not huggingface"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not huggingface"
 
 test-huggingface: $(VENV)/.dev
 	$(BIN)/pip install -q "torch==2.13.0"

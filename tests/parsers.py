@@ -47,6 +47,7 @@ class Case:
     limit: int
     unit: str = "tokens"
     least: int = 0
+    smallest: int = 0  # the least of several largest sizes
     covers: bool = True  # False: a foreign parser inside drops white space
     own_keys: tuple[str, ...] = ()  # metadata that the parser adds, hidden from embedder and model
     some_keys: tuple[str, ...] = ()  # the same, but not to every chunk
@@ -321,6 +322,7 @@ CASES = [
         "multi granularity",
         multi_granularity,
         160,
+        smallest=40,
         unit="chars",
         own_keys=(*STRUCTURE_KEYS, *GRANULARITY_KEYS),
         some_keys=PARENT_KEYS,
@@ -339,6 +341,7 @@ CASES = [
         "multi granularity by meaning",
         multi_granularity_by_meaning,
         160,
+        smallest=40,
         own_keys=(*STRUCTURE_KEYS, *GRANULARITY_KEYS),
         some_keys=PARENT_KEYS,
         other_options={"tokenizer": count_bytes},

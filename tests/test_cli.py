@@ -248,7 +248,7 @@ def test_what_a_lost_docstore_leads_to_names_the_command_that_mends_it(
 def test_a_killed_ingest_is_completed_without_duplicates(tmp_path: Path) -> None:
     docs, store = tmp_path / "docs", tmp_path / "store"
     docs.mkdir()
-    for i in range(400):
+    for i in range(1_000):
         text = f"# 第{i}页\n\n" + "".join(f"这是第{i}页的第{j}句话，内容各不相同。" for j in range(12))
         (docs / f"{i:03}.md").write_text(text, encoding="utf-8")
     command = [sys.executable, "-c", "from llama_index_chunking_plus.cli import main; main()"]
@@ -268,12 +268,12 @@ def test_a_killed_ingest_is_completed_without_duplicates(tmp_path: Path) -> None
     assert victim.returncode == -signal.SIGKILL, "the ingest was over before it could be killed"
     counts = ingest(docs, store)
     assert counts["chunks_written"] > 0
-    assert sum(counts[name] for name in ("added", "updated", "unchanged", "repaired")) == 400
-    assert ingest(docs, store)["unchanged"] == 400
+    assert sum(counts[name] for name in ("added", "updated", "unchanged", "repaired")) == 1_000
+    assert ingest(docs, store)["unchanged"] == 1_000
     passages = json.loads(run("query", "第7页", "--store", store, "-k", 9000, "--json"))["passages"]
     places = [(passage["file"], passage["start"]) for passage in passages]
     assert len(set(places)) == len(places)
-    assert len({file for file, _ in places}) == 400
+    assert len({file for file, _ in places}) == 1_000
 
 
 def test_split_shows_and_dumps_chunks(docs: Path) -> None:

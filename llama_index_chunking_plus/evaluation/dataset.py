@@ -55,6 +55,10 @@ class Quote:
         text: the words; white space counts only if they stand there with it.
         occurrence: which one is meant, from 1, where they stand several times; None: they stand once.
         span: the range, once it is known.
+
+    Example:
+        >>> Quote("保修期为两年").text
+        '保修期为两年'
     """
 
     text: str

@@ -100,6 +100,13 @@ def load_questions(path: Path | str) -> EvaluationSet:
     Raises:
         EvaluationSetError: the file has flaws; each is named with its line.
         InputFileError: the file cannot be read, or is not UTF-8.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "questions.jsonl"
+        >>> _ = path.write_text('{"question": "保修多久？", "document_id": "手册", "quotes": "两年"}', encoding="utf-8")
+        >>> [question.text for question in load_questions(path)]
+        ['保修多久？']
     """
     source, text = str(path), _read(Path(path))
     questions: list[EvaluationQuestion] = []

@@ -153,6 +153,11 @@ def completeness_probes(
 
     Raises:
         OptionError: an option is out of range, a kind is unknown, or a document has no id.
+
+    Example:
+        >>> text = "安装步骤如下：\n\n1. 打开包装，取出主机和电源。\n2. 接上电源，等指示灯变绿。\n3. 按住复位键三秒，松开即可。\n"
+        >>> [probe.kind for probe in completeness_probes({"手册": text}, min_length=20)]
+        ['procedure']
     """
     chosen = _checked_kinds(kinds)
     if not (max_per_kind >= 1 and 1 <= min_length <= max_length):
@@ -488,6 +493,12 @@ def probe_completeness(
             well. Where parents or windows are returned, these are what is shown. A document without chunks is lost.
         probes: what must be whole.
         strategy: its name, for the report.
+
+    Example:
+        >>> text = "安装步骤如下：\n\n1. 打开包装，取出主机和电源。\n2. 接上电源，等指示灯变绿。\n3. 按住复位键三秒，松开即可。\n"
+        >>> probes = completeness_probes({"手册": text}, min_length=20)
+        >>> [probe_completeness({"手册": ranges}, probes).score for ranges in ([(0, 70)], [(0, 30), (30, 70)])]
+        [1.0, 0.0]
     """
     shown = {name: _sorted_chunks(chunks.get(name, ()), len(text)) for name, text in probes.texts.items()}
     judged = [_judged(probes.texts[probe.document_id], probe, shown[probe.document_id]) for probe in probes]

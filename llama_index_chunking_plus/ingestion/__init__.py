@@ -6,7 +6,7 @@ from llama_index_chunking_plus.ingestion.document_metadata import DocumentMetada
 from llama_index_chunking_plus.ingestion.keywords import JiebaKeywordTransform
 from llama_index_chunking_plus.ingestion.ledger import load_docstore
 from llama_index_chunking_plus.ingestion.page_joiner import PageJoiner
-from llama_index_chunking_plus.ingestion.parent_vector_fusion import ParentVectorFusion
+from llama_index_chunking_plus.ingestion.parent_vector_fusion import ParentVectorFusion, raw_embedding
 from llama_index_chunking_plus.ingestion.sync import SyncReport, async_sync_documents, sync_documents
 
 __all__ = [
@@ -21,5 +21,6 @@ __all__ = [
     "async_sync_documents",
     "delete_document",
     "load_docstore",
+    "raw_embedding",
     "sync_documents",
 ]

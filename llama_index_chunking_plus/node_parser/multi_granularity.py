@@ -156,10 +156,11 @@ class MultiGranularityNodeParser(SizedNodeParser):
                     f"max_size={finer.max_size} of {finer.name!r} is not below max_size={level.max_size} of "
                     f"{level.name!r}; levels go from coarse to fine"
                 )
-        least = min(level.max_size for level in self.levels) - self.reserve_header
-        if least < MIN_CHUNK_SIZE:
+        smallest = min(self.levels, key=lambda level: level.max_size)
+        if smallest.max_size - self.reserve_header < MIN_CHUNK_SIZE:
             raise ValueError(
-                f"a level has max_size={least}, the reserve for a header taken off; {MIN_CHUNK_SIZE} is the least"
+                f"reserve_header={self.reserve_header} leaves less than {MIN_CHUNK_SIZE} of "
+                f"levels[{smallest.name!r}].max_size={smallest.max_size}; choose a smaller reserve, or a larger size"
             )
         if self.levels[0].each_sentence:
             raise ValueError("levels has sentences only; put a level of larger chunks ahead of them")
