@@ -155,7 +155,8 @@ def completeness_probes(
         OptionError: an option is out of range, a kind is unknown, or a document has no id.
 
     Example:
-        >>> text = "安装步骤如下：\n\n1. 打开包装，取出主机和电源。\n2. 接上电源，等指示灯变绿。\n3. 按住复位键三秒，松开即可。\n"
+        >>> steps = ["1. 打开包装，取出主机和电源。", "2. 接上电源，等指示灯变绿。", "3. 按住复位键三秒，松开即可。"]
+        >>> text = "\\n".join(["安装步骤如下：", "", *steps])
         >>> [probe.kind for probe in completeness_probes({"手册": text}, min_length=20)]
         ['procedure']
     """
@@ -495,7 +496,8 @@ def probe_completeness(
         strategy: its name, for the report.
 
     Example:
-        >>> text = "安装步骤如下：\n\n1. 打开包装，取出主机和电源。\n2. 接上电源，等指示灯变绿。\n3. 按住复位键三秒，松开即可。\n"
+        >>> steps = ["1. 打开包装，取出主机和电源。", "2. 接上电源，等指示灯变绿。", "3. 按住复位键三秒，松开即可。"]
+        >>> text = "\\n".join(["安装步骤如下：", "", *steps])
         >>> probes = completeness_probes({"手册": text}, min_length=20)
         >>> [probe_completeness({"手册": ranges}, probes).score for ranges in ([(0, 70)], [(0, 30), (30, 70)])]
         [1.0, 0.0]

@@ -50,11 +50,11 @@ class FusionWeights:
         0.5
     """
 
-    own: float = 0.4
-    sentence: float = 0.3
-    parent: float = 0.3
+    own: float = 0.2
+    sentence: float = 0.4
+    parent: float = 0.4
     lexical: float = 0.7
-    parent_lexical: float = 0.7
+    parent_lexical: float = 1.0
 
     def __post_init__(self) -> None:
         wrong = {name: weight for name, weight in asdict(self).items() if not (math.isfinite(weight) and weight >= 0)}
@@ -199,10 +199,10 @@ class FusedGranularityRetriever(BaseRetriever):
     def _near(
         self, vector: Sequence[float], count: int, level: str, one_of: tuple[str, Sequence[str]] | None = None
     ) -> Plan[list[LevelHit]]:
-        """The nearest rows of the level that the user's filters pass."""
-        return (
-            yield from self._store.nearest(vector, count, self._filters, equal={GRANULARITY_KEY: level}, one_of=one_of)
-        )
+        """The nearest rows of the level that the user's filters pass; parts of one parent are of one level anyway."""
+        equal = None if one_of else {GRANULARITY_KEY: level}
+        found = yield from self._store.nearest(vector, count, self._filters, equal=equal, one_of=one_of)
+        return [hit for hit in found if hit.level == level]
 
     def _rows(self, keys: Sequence[str]) -> Plan[dict[str, BaseNode]]:
         """The fine chunks among the rows with these ids that the user's filters pass."""
