@@ -22,9 +22,9 @@ import pytest
 
 pytest.importorskip("llama_index.vector_stores.chroma")
 pytest.importorskip("bm25s")
-pytest.register_assert_rewrite("level_worlds", "granularities")
 
-from level_worlds import LevelPlace, LevelWorld, corpus, sync_until_killed  # noqa: E402  asserts rewritten first
+
+from level_worlds import LevelPlace, LevelWorld, corpus, sync_until_killed
 
 KILLS = 10  # of each kind of Chroma
 PRELOADED = [

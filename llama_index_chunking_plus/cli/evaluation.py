@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TextIO, get_args
 
 import typer
 from llama_index.core import Document
@@ -114,10 +116,11 @@ def evaluate(
 
     chosen = strategies_by_name(strategies)
     selector = _selector(measure, max_inflation, per)
-    run = _Run.of(docs, questions, k, search, embed_model, out_dir)
-    measured = run.evaluator.evaluate(chosen)
-    report = run.with_probes(measured.with_selection(selector.select(measured)), chosen)
-    files = write_report(report, out_dir)
+    with _apart():
+        run = _Run.of(docs, questions, k, search, embed_model, out_dir)
+        measured = run.evaluator.evaluate(chosen)
+        report = run.with_probes(measured.with_selection(selector.select(measured)), chosen)
+        files = write_report(report, out_dir)
     if as_json:
         typer.echo(json.dumps({**_told(report), "files": list(map(str, files))}, ensure_ascii=False))
         return
@@ -146,12 +149,13 @@ def select(
     selector = _selector(measure, max_inflation, None)
     store = CorpusStore(persist)
     store.check_can_persist()
-    run = _Run.of(docs, questions, k, "dense", embed_model, out_dir)
-    result: SelectionResult = run.evaluator.select(chosen, selector)
-    files = [] if out_dir is None else write_report(run.with_probes(result.report, chosen), out_dir)
-    if result.selected_strategy is None:
-        raise OptionError(result.reason)
-    written = store.persist(result, run.documents, run.model)
+    with _apart():
+        run = _Run.of(docs, questions, k, "dense", embed_model, out_dir)
+        result: SelectionResult = run.evaluator.select(chosen, selector)
+        files = [] if out_dir is None else write_report(run.with_probes(result.report, chosen), out_dir)
+        if result.selected_strategy is None:
+            raise OptionError(result.reason)
+        written = store.persist(result, run.documents, run.model)
     if as_json:
         kept = {"store": str(persist), "chunks_written": written.nodes_written, "files": list(map(str, files))}
         typer.echo(json.dumps({**_told(result.report), **kept}, ensure_ascii=False))
@@ -171,7 +175,8 @@ def probe(
     """Without any question of yours: tables, code, examples and procedures that a strategy leaves whole, or cuts."""
     chosen = strategies_by_name(",".join(parser or ["hybrid"]))
     documents = _read(docs, None)
-    reports = probed(chosen, documents, completeness_probes(documents), make_model(embed_model))
+    with _apart():
+        reports = probed(chosen, documents, completeness_probes(documents), make_model(embed_model))
     if as_json:
         typer.echo(json.dumps(probe_data(reports), ensure_ascii=False))
         return
@@ -194,7 +199,8 @@ def view(
     [path, *others] = find_files([file])
     if others:
         raise InputFileError(f"{file} is a folder with {len(others) + 1} documents; name one of them")
-    page = html_report(_viewed(read_document(path), chosen, make_model(embed_model)))
+    with _apart():
+        page = html_report(_viewed(read_document(path), chosen, make_model(embed_model)))
     out_file.parent.mkdir(parents=True, exist_ok=True)
     out_file.write_bytes(page.encode())
     out.print(f"{out_file}: {file.name} as {', '.join(each.name for each in chosen)} {_cut(chosen)} it")
@@ -202,6 +208,11 @@ def view(
 
 def _cut(strategies: Sequence[Strategy]) -> str:
     return "cuts" if len(strategies) == 1 else "cut"
+
+
+def _apart() -> redirect_stdout[TextIO]:
+    """What parsers print while they work goes to stderr: LlamaIndex's print advice, which is no part of the answer."""
+    return redirect_stdout(sys.stderr)
 
 
 # ------------------------------------------------------------------------------------------------ what is given
