@@ -7,6 +7,7 @@ import os
 import pytest
 
 os.environ.setdefault("ANONYMIZED_TELEMETRY", "False")
+os.environ["COLUMNS"] = "200"  # rich reads it once, when the command line is first imported
 
 from llama_index.core import Document
 

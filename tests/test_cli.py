@@ -66,7 +66,6 @@ def run_both(*arguments: object, code: int = 0) -> tuple[str, str]:
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err), pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["chunking-plus", *map(str, arguments)])
-        patch.setenv("COLUMNS", "200")
         with pytest.raises(SystemExit) as stop:
             main()
     assert (stop.value.code or 0) == code, out.getvalue() + err.getvalue()
@@ -75,7 +74,7 @@ def run_both(*arguments: object, code: int = 0) -> tuple[str, str]:
 
 def run_process(*arguments: object, **environment: str) -> str:
     command = [sys.executable, "-c", "from llama_index_chunking_plus.cli import main; main()", *map(str, arguments)]
-    env = {**os.environ, "COLUMNS": "200", **environment}
+    env = {**os.environ, **environment}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)  # noqa: S603
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -74,7 +74,6 @@ def run(*arguments: object, code: int = 0) -> str:
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err), pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["chunking-plus", *map(str, arguments)])
-        patch.setenv("COLUMNS", "160")
         with pytest.raises(SystemExit) as stop:
             main()
     assert (stop.value.code or 0) == code, out.getvalue() + err.getvalue()

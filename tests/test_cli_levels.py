@@ -54,7 +54,7 @@ def exact(passage: dict[str, Any]) -> bool:
     return read_document(Path(passage["path"])).text[passage["start"] : passage["end"]] == passage["text"]
 
 
-def test_split_shows_level_parent_and_sizes(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_split_shows_level_parent_and_sizes(docs: Path) -> None:
     chunks = json.loads(run("split", docs / "水泵.md", "--json", *LEVELS))["chunks"]
     by_level: dict[str, list[dict[str, Any]]] = {}
     for chunk in chunks:
@@ -66,7 +66,6 @@ def test_split_shows_level_parent_and_sizes(docs: Path, monkeypatch: pytest.Monk
             assert chunk["parent"] in ranges
             assert chunk["parent"][0] <= chunk["start"] < chunk["end"] <= chunk["parent"][1]
     assert all("parent" not in chunk for chunk in by_level["coarse"])
-    monkeypatch.setenv("COLUMNS", "160")
     shown = run("split", docs / "水泵.md", *LEVELS)
     head = shown.splitlines()[1]
     assert all(name in head for name in ("level", "characters", "parent", "tokens", "kinds"))
