@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Iterator
 from itertools import pairwise
@@ -197,12 +196,8 @@ def test_the_user_dictionary_makes_words(tmp_path: Path) -> None:
     assert cut_terms(text, [(0, 4), (4, 8)]) == []
 
 
-def test_integrity_takes_time_in_proportion_to_the_text() -> None:
-    def seconds(repeats: int) -> float:
-        text = TEXT * repeats
-        spans = [(start, start + 9) for start in range(0, len(text), 7)]
-        began = time.perf_counter()
-        keyword_integrity(text, spans, ["变频器", "散热", "Cooling", "热风"])
-        return time.perf_counter() - began
-
-    assert min(seconds(4_000) for _ in range(3)) < 30 * min(seconds(400) for _ in range(3)) + 0.05
+@pytest.mark.timeout(100)  # seconds; hours where work grows with the square
+def test_integrity_of_a_long_text_with_many_chunks() -> None:
+    text = TEXT * 20_000
+    spans = [(start, start + 9) for start in range(0, len(text), 7)]
+    assert 0 < keyword_integrity(text, spans, ["变频器", "散热", "Cooling", "热风"]) < 1

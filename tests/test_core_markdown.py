@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
-from time import process_time
 
 import pytest
 from hypothesis import given, settings
@@ -340,12 +339,10 @@ HOSTILE = {
 }
 
 
+@pytest.mark.timeout(60)  # a second or less each; minutes where work grows with the square
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_input_takes_no_more_than_linear_time(name: str) -> None:
-    text = HOSTILE[name]
-    begin = process_time()
-    check(text)
-    assert process_time() - begin < 6  # well under a second each; tens of seconds where time grows with the square
+def test_hostile_input_comes_to_an_end(name: str) -> None:
+    check(HOSTILE[name])
 
 
 # ------------------------------------------------------------------------------------------------ CommonMark's examples
@@ -414,15 +411,10 @@ def test_blocks_are_those_of_commonmark(examples: list[dict[str, str]]) -> None:
     assert compared > 400
 
 
-def test_time_grows_with_the_rows_of_an_html_table_without_a_head() -> None:
-    def seconds(n_rows: int) -> float:
-        text = "<table>" + "<tr><td>甲</td></tr>" * n_rows + "</table>\n"
-        start = process_time()
-        markdown_blocks(text)
-        return process_time() - start
-
-    small, large = min(seconds(500) for _ in range(3)), min(seconds(8_000) for _ in range(2))
-    assert large < 16 * 4 * small + 0.1  # a square would be 256 times
+@pytest.mark.timeout(100)  # a second; many minutes where work grows with the square
+def test_an_html_table_without_a_head_may_have_many_rows() -> None:
+    [table] = markdown_blocks("<table>" + "<tr><td>甲</td></tr>" * 50_000 + "</table>\n")
+    assert table.kind.value == "html_table"
 
 
 ROW = "<tr>{}<td>值</td></tr>\n"

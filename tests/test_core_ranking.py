@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import time
 from collections.abc import Hashable
 from dataclasses import replace
 from itertools import pairwise
@@ -343,6 +342,7 @@ def sliding(n: int, step: int, size: int, *, has_ranges: bool) -> list[Passage]:
     ]
 
 
+@pytest.mark.timeout(30)  # about 0.1 s; every pair takes minutes
 @pytest.mark.parametrize(
     "passages",
     [
@@ -354,7 +354,5 @@ def sliding(n: int, step: int, size: int, *, has_ranges: bool) -> list[Passage]:
     ],
     ids=["half in common", "nearly all in common", "without ranges", "both", "two levels"],
 )
-def test_four_thousand_hits_of_one_document_are_compared_in_a_moment(passages: list[Passage]) -> None:
-    begun = time.process_time()
+def test_four_thousand_hits_of_one_document_are_not_compared_pair_by_pair(passages: list[Passage]) -> None:
     assert 0 < len(drop_repeats(passages, 0.5)) <= len(passages)
-    assert time.process_time() - begun < 2  # about 0.1 s; every pair takes a minute

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from itertools import pairwise
 
 import pytest
@@ -124,11 +123,9 @@ def test_pieces_tile_the_text_whole_characters_each(text: str, limit: int, overl
 
 
 @pytest.mark.parametrize("unit", ["a", "\n", "，", "```\n", "`", " ", "\r\n"])
-def test_a_long_run_of_anything_takes_seconds(unit: str) -> None:
+def test_a_long_run_of_anything_comes_to_an_end(unit: str) -> None:
     text = unit * (500_000 // len(unit))
-    start = time.perf_counter()
-    assert "".join(pieces(text, USUAL, 800, 120)) == text
-    assert time.perf_counter() - start < 60  # a few; what is quadratic takes hours
+    assert "".join(pieces(text, USUAL, 800, 120)) == text  # a second; hours where work grows with the square
 
 
 @pytest.mark.parametrize(

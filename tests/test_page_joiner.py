@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import pickle
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -125,10 +124,9 @@ def test_each_page_begins_where_the_map_says(texts: list[str]) -> None:
     assert "".join(text.split()) == "".join("".join(texts).split())
 
 
-def test_many_pages_take_seconds() -> None:
-    start = time.perf_counter()
+@pytest.mark.timeout(100)  # a second; minutes where work grows with the square
+def test_many_pages_are_joined() -> None:
     assert len(joined(*(["| 甲 | 乙 |\n" * 50] * 2_000))) > 900_000
-    assert time.perf_counter() - start < 30
 
 
 # -- the document -------------------------------------------------------------------------------------------------------

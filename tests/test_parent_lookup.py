@@ -559,19 +559,6 @@ def test_an_index_of_documents_gives_parents_without_any_docstore(chroma):
     assert texts(found).items() <= TEXTS.items()
 
 
-@pytest.mark.parametrize("k", [1, 50])
-def test_the_time_it_takes_is_small(k):
-    documents = [article(str(i), 400) for i in range(10)]
-    children = [child for document in documents for child in children_of(document)]
-    lookup = SourceSliceLookup(docstore_of(*documents))
-    sample = children[:: len(children) // k][:k]
-    lookup.find(sample)
-    started = time.perf_counter()
-    for _ in range(20):
-        lookup.find(sample)
-    assert (time.perf_counter() - started) / 20 < 0.02
-
-
 # ------------------------------------------------------------------------------------------------ parents that are sections
 
 HEADER = "| 名 | 取值 | 说明 |\n|---|---|---|\n"

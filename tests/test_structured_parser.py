@@ -6,7 +6,6 @@ import json
 import warnings
 from itertools import pairwise
 from pathlib import Path
-from time import process_time
 from typing import Any
 
 import pytest
@@ -345,19 +344,12 @@ HOSTILE = {
 }
 
 
+@pytest.mark.timeout(100)  # a second or two; minutes where work grows with the square
 @pytest.mark.parametrize("name", HOSTILE)
-def test_time_grows_with_the_size_of_the_document(name: str) -> None:
-    parser = StructuredMarkdownNodeParser(chunk_size=800)
-
-    def seconds(size: int) -> float:
-        text = HOSTILE[name](size)
-        start = process_time()
-        parser([Document(text=text)])
-        return process_time() - start
-
-    seconds(2_000)
-    small, large = min(seconds(20_000) for _ in range(2)), min(seconds(160_000) for _ in range(2))
-    assert large < 8 * 4 * small + 0.2  # a square would be 64 times
+def test_large_hostile_documents_come_to_an_end(name: str) -> None:
+    text = HOSTILE[name](500_000)
+    nodes = StructuredMarkdownNodeParser(chunk_size=800)([Document(text=text)])
+    assert "".join(node.text for node in nodes) == text
 
 
 def test_no_warning_without_reason() -> None:
