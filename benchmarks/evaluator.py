@@ -1,12 +1,15 @@
 """Chunking strategies on a retrieval set, by `ChunkingEvaluator`; and how long a large evaluation takes.
 
 usage: python benchmarks/evaluator.py FOLDER [--only NAME ...] [--k 5] [--budget 1000] [--work DIR] [--json FILE]
+                                             [--plain-search] [--markdown FILE]
        python benchmarks/evaluator.py FOLDER --speed [--work DIR]
 
 FOLDER holds docs.jsonl (doc_id, text, boundaries) and questions.jsonl (qid, question, doc_id, sent_start, sent_end,
 passage_start, passage_end, kind); multi.jsonl, with two evidence ranges a question, is read if it is there. The gold is
-the sentence that answers; what is no waste is its passage. --speed makes 300 documents of about 3,500 characters out of
-them, and measures 12 strategies on 600 questions, twice.
+the sentence that answers; what is no waste is its passage. Peers whose chunks are no slices of the text are aligned
+with it; --plain-search drops those that `str.find` does not find, as simpler scorers do, so that figures can be
+compared with theirs. --markdown replaces the table between the two marks in a file, the README say.
+--speed makes 300 documents of about 3,500 characters out of them, and measures 12 strategies on 600 questions, twice.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ import re
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -30,6 +34,7 @@ from llama_index.core.node_parser import (
     SentenceSplitter,
     TokenTextSplitter,
 )
+from llama_index.core.schema import BaseNode, NodeRelationship, TextNode
 from llama_index.core.utils import get_tokenizer
 
 from llama_index_chunking_plus import OfflineEmbedding, SlidingWindowNodeParser
@@ -42,6 +47,7 @@ from llama_index_chunking_plus.evaluation.strategies import Strategy, five_ways,
 Row = dict[str, Any]
 
 N_DOCUMENTS, N_QUESTIONS, LENGTH = 300, 600, 3_500
+BEGIN, END = "<!-- evaluator -->", "<!-- end -->"
 COLUMNS = {
     "R@k": "recall",
     "R@B": "recall_budget",
@@ -79,6 +85,37 @@ def langchain(_: BaseEmbedding) -> NodeParser:
         keep_separator="end",
     )
     return LangchainNodeParser(splitter)
+
+
+class PlainSearch(NodeParser):
+    """Another parser's nodes where the text has them, one after another; what is not found is lost."""
+
+    inner: NodeParser
+
+    @classmethod
+    def class_name(cls) -> str:
+        return "PlainSearch"
+
+    def _parse_nodes(self, nodes: Sequence[BaseNode], show_progress: bool = False, **_: Any) -> list[BaseNode]:
+        return [found for document in nodes for found in self._found(document, show_progress)]
+
+    def _found(self, document: BaseNode, show_progress: bool) -> Iterator[BaseNode]:
+        text, cursor = document.get_content(), 0
+        for node in self.inner.get_nodes_from_documents([document], show_progress=show_progress):
+            bare = node.get_content().strip()
+            start = text.find(bare, cursor)
+            if start >= 0:
+                cursor = start + 1
+                yield TextNode(
+                    text=bare,
+                    start_char_idx=start,
+                    end_char_idx=start + len(bare),
+                    relationships={NodeRelationship.SOURCE: document.as_related_node_info()},
+                )
+
+
+def searched_plainly(strategy: Strategy) -> Strategy:
+    return replace(strategy, parser=lambda model: PlainSearch(inner=strategy.make_parser(model)))
 
 
 def peers() -> list[Strategy]:
@@ -147,6 +184,30 @@ def shown(report: EvaluationReport) -> Iterator[str]:
         yield f"{each.name:28}{sizes}{each.cost.context_tokens:7.0f}" + "".join(figures) + f"{both:7.3f}"
 
 
+def markdown(report: EvaluationReport) -> Iterator[str]:
+    versions = ", ".join(f"{name} {number}" for name, number in report.run.versions.items())
+    yield f"{report.run.date[:10]}, {report.run.machine}, {versions}; by `python benchmarks/evaluator.py`:"
+    yield ""
+    yield f"| strategy | mean tokens | inflation | tokens of {report.run.k} | " + " | ".join(COLUMNS) + " |"
+    yield "|---" * (4 + len(COLUMNS)) + "|"
+    for each in report.strategies:
+        own = {
+            **each.measures,
+            **{n: v for group in each.by_tag if group.name == "one fact" for n, v in group.measures.items()},
+        }
+        figures = [f"{own[name].mean:.3f}".lstrip("0") if name in own else "" for name in COLUMNS.values()]
+        if each.sizes and each.cost:
+            sizes = (f"{each.sizes.mean:.0f}", f"{each.inflation:.2f}", f"{each.cost.context_tokens:,.0f}")
+            yield f"| {each.name} | " + " | ".join([*sizes, *figures]) + " |"
+
+
+def replace_table(path: Path, table: str) -> None:
+    """Puts the table between the marks in the file."""
+    before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    path.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}", encoding="utf-8")
+
+
 def compare(options: argparse.Namespace) -> None:
     documents = rows(options.folder / "docs.jsonl")
     questions = [*map(single, rows(options.folder / "questions.jsonl"))]
@@ -161,7 +222,8 @@ def compare(options: argparse.Namespace) -> None:
         work_dir=options.work,
         show_progress=True,
     )
-    strategies = [*peers(), *own_ways(), *grid(SlidingWindowNodeParser, chunk_size=[128, 256])]
+    theirs = [*map(searched_plainly, peers())] if options.plain_search else peers()
+    strategies = [*theirs, *own_ways(), *grid(SlidingWindowNodeParser, chunk_size=[128, 256])]
     if options.only:
         strategies = [each for each in strategies if each.name in options.only]
     report = evaluator.evaluate(strategies)
@@ -170,6 +232,8 @@ def compare(options: argparse.Namespace) -> None:
     print(report.selection.reason if report.selection else "")
     if options.json:
         report.save(options.json)
+    if options.markdown:
+        replace_table(options.markdown, "\n".join(markdown(report)))
 
 
 def speed(options: argparse.Namespace) -> None:
@@ -198,6 +262,8 @@ def main() -> None:
     parser.add_argument("--budget", type=int, default=1000)
     parser.add_argument("--work", type=Path)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--plain-search", action="store_true")
+    parser.add_argument("--markdown", type=Path)
     parser.add_argument("--speed", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
