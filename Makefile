@@ -28,6 +28,7 @@ lint: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.dev
+	$(BIN)/pip install -q -e ".[bench]"
 	$(BIN)/python benchmarks/run.py
 
 dist:

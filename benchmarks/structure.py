@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from llama_index.core import Document
 from llama_index.core.node_parser import MarkdownNodeParser, SentenceSplitter
-from timing import paired, repeated, seconds
+from timing import Paired, paired, repeated, seconds
 
 from llama_index_chunking_plus import StructuredMarkdownNodeParser
 from llama_index_chunking_plus.samples import sample_paths
@@ -31,12 +31,33 @@ def markdown(n_bytes: int, first: int = 0) -> Document:
     return Document(text=text[: text.rindex("\n") + 1])
 
 
-def sections() -> dict[str, float]:
-    """One megabyte, once each: theirs hashes the whole document for each section, which may take minutes."""
-    documents = [markdown(1_000_000)]
+def headed(n_bytes: int) -> Document:
+    """The paragraphs of the documents with a heading each 300 bytes, as a reference of an interface has them."""
+    text, pieces, size = repeated(sample_paths(), n_bytes).replace("#", ""), [], 100
+    for number, at in enumerate(range(0, len(text), size)):
+        pieces.append(f"\n\n{'#' * (number % 3 + 1)} 方法 {number}\n\n{text[at : at + size].strip()}\n")
+    return Document(text="".join(pieces).encode()[:n_bytes].decode(errors="ignore"))
+
+
+def against_headings(document: Document) -> Paired:
+    """Once each: theirs hashes the whole document for each section, which may take minutes."""
     ours, theirs = StructuredMarkdownNodeParser(), MarkdownNodeParser()
-    mine, other = paired(lambda: ours(documents), lambda: theirs(documents), 1)
-    return {"seconds for 1 MB": mine, "times as fast as MarkdownNodeParser": other / mine}
+    ours([markdown(FILES[0])])
+    return paired(lambda: ours([document]), lambda: theirs([document]), 1)
+
+
+def sections(megabytes: int) -> dict[str, float]:
+    times = against_headings(markdown(megabytes * 1_000_000))
+    return {f"seconds for {megabytes} MB": times.ours, "times as fast as MarkdownNodeParser": times.ratio}
+
+
+def many_headings() -> dict[str, float]:
+    figures = {}
+    for megabytes in (1, 2):
+        times = against_headings(headed(megabytes * 1_000_000))
+        figures[f"seconds for {megabytes} MB"] = times.ours
+        figures[f"times as fast as MarkdownNodeParser, {megabytes} MB"] = times.ratio
+    return figures
 
 
 def files() -> dict[str, float]:

@@ -153,6 +153,7 @@ def test_a_document_without_the_level_is_shown_in_its_largest_chunk(retriever: s
     options = ["-k", 3, "--retriever", retriever, "--return-level", "coarse"]
     canteen = [one for one in query(store, *options, question="食堂周末开放吗？") if one["file"] == "食堂.md"]
     assert [one["text"] for one in canteen] == [CANTEEN]
+    assert canteen[0]["explanation"]["notes"][-1].endswith("its document is too short for 'coarse' ones")
 
 
 @pytest.mark.parametrize("retriever", ["fused", "coarse-to-fine"])
@@ -165,7 +166,7 @@ def test_auto_chooses_the_level_and_says_why(
     options = ["-k", 1, "--retriever", retriever, "--return-level", "auto"]
     told = query(store, *options, question=question)[0]["explanation"]
     assert told["level"] == level
-    reason = f"'{level}' is returned: It asks for "
+    reason = f"'{level}' was chosen: It asks for "
     assert told["notes"][-1].startswith(reason)
     assert reason in run("query", question, "--store", store, *options)
 

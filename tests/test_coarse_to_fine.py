@@ -282,7 +282,36 @@ def test_auto_is_decided_by_the_question(simple, question, level):
     found = CoarseToFineRetriever(simple, return_level="auto").retrieve(question)
     expected = CoarseToFineRetriever(simple, return_level=level).retrieve(question)
     assert_same(found, expected)
-    assert all(any(repr(level) in note for note in explained(hit)["notes"]) for hit in found)
+    for hit in found:
+        assert explained(hit)["notes"][0].startswith(f"{level!r} was chosen: It ")
+
+
+@pytest.mark.parametrize("auto", [False, True])
+@pytest.mark.parametrize("level", ["medium", "coarse"])
+def test_a_hit_of_another_level_says_why(simple, level, auto):
+    router = GranularityRouter(classifier=lambda _: level) if auto else None
+    options = {"return_level": "auto", "router": router} if auto else {"return_level": level}
+    found = CoarseToFineRetriever(
+        simple, TOP_K | {"coarse": 9, "medium": 9}, **options, filters=where("version", 3, FilterOperator.GTE)
+    ).retrieve("年假")
+    expected = {"short": "medium", "tiny": "fine"}
+    assert {hit.node.ref_doc_id[:-1] for hit in found} == {*expected}
+    for hit in found:
+        own = expected[hit.node.ref_doc_id[:-1]]
+        note = f"this is a {own!r} chunk: its document is too short for {level!r} ones"
+        assert explained(hit)["level"] == own
+        assert [one for one in explained(hit).get("notes", []) if one.startswith("this is")] == [note] * (own != level)
+
+
+def test_a_hit_says_that_the_level_around_it_is_not_stored(nodes):
+    long = [node for node in nodes if node.ref_doc_id.startswith("long")]
+    retriever = CoarseToFineRetriever(index_of(SimpleVectorStore(), without(long, "medium")), return_level="medium")
+    with pytest.warns(ChunkingPlusWarning, match="passed over. Store the level, pass lookup=.*, or name in top_k="):
+        found = retriever.retrieve(QUESTIONS[0])
+    assert found
+    assert {explained(hit)["notes"][-1] for hit in found} == {
+        "this is a 'fine' chunk: the 'medium' one around it is not stored"
+    }
 
 
 def test_a_router_of_the_user(simple):
@@ -345,7 +374,10 @@ def test_rows_that_a_store_returns_in_spite_of_its_filter_are_left_out(simple, n
 
 
 def noted(hits: Sequence[NodeWithScore]) -> str:
-    (notes,) = {"; ".join(explained(hit).get("notes", [])) for hit in hits}
+    """The notes on the search, which all hits carry, without those on the level of one hit."""
+    (notes,) = {
+        "; ".join(note for note in explained(hit).get("notes", []) if not note.startswith("this is")) for hit in hits
+    }
     return notes
 
 
@@ -533,11 +565,61 @@ def test_nothing_stored_nothing_found(opened):
 
 def test_nodes_of_another_parser_are_no_levels():
     index = VectorStoreIndex.from_documents([Document(text="年假有五天。")], embed_model=PairEmbedding())
-    assert CoarseToFineRetriever(index).retrieve("年假") == []
+    with pytest.warns(ChunkingPlusWarning, match="name no levels; make them with MultiGranularityNodeParser"):
+        assert CoarseToFineRetriever(index).retrieve("年假") == []
 
 
-def test_a_blank_query_is_a_query(simple):
-    assert CoarseToFineRetriever(simple).retrieve(" ")
+@pytest.mark.parametrize("kind", ["simple", "chroma-l2", "milvus", "qdrant"])
+def test_levels_of_other_names_are_told(opened, nodes, kind):
+    index = index_of(opened.make(kind), nodes)
+    message = r"store has the levels \['coarse', 'medium', 'fine'\], and none of \['section', 'small'\].*top_k="
+    retriever = CoarseToFineRetriever(index, {"section": 3, "small": 9})
+    for ask in (retriever.retrieve, lambda query: asyncio.run(retriever.aretrieve(query))):
+        with pytest.warns(ChunkingPlusWarning, match=message) as caught:
+            assert ask("年假") == []
+        assert len(caught) == 1
+
+
+def test_a_wrong_name_of_the_last_level_is_told_though_larger_ones_come_out(simple):
+    message = (
+        r"no 'small' chunks .* passed over. The store has the levels .*, and none of \['small'\]; name its levels by"
+    )
+    with pytest.warns(ChunkingPlusWarning, match=message):
+        assert CoarseToFineRetriever(simple, {"coarse": 3, "medium": 3, "small": 9}).retrieve("年假")
+
+
+def test_levels_of_other_names_are_told_of_an_index_for_each(simple, nodes):
+    coarse = index_of(SimpleVectorStore(), [node for node in nodes if level_of(node) == "coarse"])
+    with pytest.warns(ChunkingPlusWarning, match=r"the levels \['coarse', 'medium', 'fine'\], and none of \['b'\]"):
+        assert CoarseToFineRetriever({"coarse": coarse, "b": simple}, {"coarse": 1, "b": 2}, probe=0).retrieve("年假")
+
+
+def test_nothing_that_passes_the_filters_is_no_matter_of_names(simple):
+    assert CoarseToFineRetriever(simple, filters=where("tenant", "丙")).retrieve("年假") == []
+
+
+def test_levels_of_the_user_are_returned_in_the_last_one():
+    levels = (Granularity("section", 40, 80), Granularity("line", 12, 32))
+    index = index_of(SimpleVectorStore(), nodes_of(corpus(), parser(levels=levels), PairEmbedding()))
+    found = CoarseToFineRetriever(index, {"section": 3, "line": 5}).retrieve("年假")
+    assert {level_of(hit.node) for hit in found} == {"line"}
+
+
+@pytest.mark.parametrize("query", ["", " \n", QueryBundle(""), QueryBundle("", custom_embedding_strs=[" "])])
+def test_a_blank_query_is_refused(simple, query):
+    retriever = CoarseToFineRetriever(simple)
+    with pytest.raises(OptionError, match="is blank; ask for something, or pass QueryBundle"):
+        retriever.retrieve(query)
+    with pytest.raises(OptionError, match="is blank"):
+        asyncio.run(retriever.aretrieve(query))
+
+
+def test_a_query_of_a_vector_needs_no_words(simple):
+    vector = PairEmbedding().get_query_embedding("年假")
+    assert_same(
+        CoarseToFineRetriever(simple).retrieve(QueryBundle("", embedding=vector)),
+        CoarseToFineRetriever(simple).retrieve("年假"),
+    )
 
 
 @pytest.mark.parametrize("vector", [[math.nan] * 8, [0.0] * 8, [math.inf] * 8, []])
@@ -585,6 +667,21 @@ def test_a_row_that_vanishes_between_two_questions_is_left_out(nodes, monkeypatc
         ({"top_k": {"coarse": 0, "fine": 3}}, r"top_k\['coarse'\]=0 is no whole number from 1"),
         ({"top_k": {"coarse": 2.5, "fine": 3}}, r"2\.5 is no whole number"),
         ({"return_level": "sentence"}, r"return_level='sentence' is none of \['coarse', 'medium', 'fine', 'auto'\]"),
+        ({"return_level": []}, r"return_level=\[\] is none of"),
+        (
+            {"top_k": {"a": 1, "b": 2}, "return_level": "fine"},
+            r"\['a', 'b', 'auto'\]; name one, or leave it out for 'b'",
+        ),
+        ({"top_k": {1: 1, " ": 2}}, "has a key that names no level"),
+        ({"router": 3}, r"router=3 is none for the levels \['coarse', 'medium', 'fine'\]; pass GranularityRouter"),
+        (
+            {"filters": where("granularity", "fine")},
+            r"filters on \['granularity'\] would hide .*by top_k= and return_level=",
+        ),
+        (
+            {"filters": MetadataFilters(filters=[where("tenant", "甲"), where("granularity_depth", 0)])},
+            r"filters on \['granularity_depth'\]",
+        ),
         ({"probe": -1}, "probe=-1 is no whole number from 0"),
         ({"probe": True}, "probe=True"),
         ({"parent_weight": 1.5}, r"parent_weight=1\.5 is outside \[0, 1\]"),

@@ -18,13 +18,13 @@ SENTENCE = Granularity("sentence", 0, 300, each_sentence=True)
 @pytest.mark.parametrize(
     "options, message",
     [
-        (("", 0, 10), r"name='' is blank; name the level"),
+        (("", 0, 10), r"name='' is blank, or no text; name the level"),
         ((" \t", 0, 10), r"name=' \\t' is blank"),
         ((7, 0, 10), r"name=7 is blank"),
-        (("fine", -1, 10), r"min_size=-1 of 'fine' is outside \[0, max_size=10\]"),
+        (("fine", -1, 10), r"min_size=-1 of 'fine' is no whole number from 0"),
         (("fine", 11, 10), r"min_size=11 of 'fine' is outside \[0, max_size=10\]"),
-        (("fine", 0, 10, -1), r"overlap=-1 of 'fine' is outside \[0, 5\]; 0 to 15 % are usual"),
-        (("fine", 0, 10, 6), r"overlap=6 of 'fine' is outside \[0, 5\]"),
+        (("fine", 0, 10, -1), r"overlap=-1 of 'fine' is no whole number in \[0, 5\]; 0 to 15 % are usual"),
+        (("fine", 0, 10, 6), r"overlap=6 of 'fine' is no whole number in \[0, 5\]"),
     ],
 )
 def test_a_level_that_cannot_be_is_refused(options: tuple, message: str) -> None:
@@ -34,7 +34,25 @@ def test_a_level_that_cannot_be_is_refused(options: tuple, message: str) -> None
 
 def test_the_bounds_themselves_are_taken() -> None:
     assert Granularity("fine", 10, 10, 5).overlap == 5
-    assert Granularity("fine", 0, 0).max_size == 0
+    assert Granularity("fine", 0, 1).max_size == 1
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (("a", "1", "10"), r"min_size='1' of 'a' is no whole number from 0; as in Granularity"),
+        (("a", 1, "10"), r"max_size='10' of 'a' is no whole number from 1"),
+        (("a", 1.5, 10), r"min_size=1\.5 of 'a' is no whole number"),
+        (("a", True, 10), r"min_size=True of 'a' is no whole number"),
+        (("a", 0, 0), r"max_size=0 of 'a' is no whole number from 1"),
+        (("a", 0, 10, 2.5), r"overlap=2\.5 of 'a' is no whole number in \[0, 5\]"),
+        (("a", 0, 10, 0, "yes"), r"each_sentence='yes' of 'a' is neither True nor False"),
+        ((3, 0, 10), r"name=3 is blank, or no text; name the level"),
+    ],
+)
+def test_a_value_of_another_kind_is_refused(options: tuple, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        Granularity(*options)
 
 
 @pytest.mark.parametrize(

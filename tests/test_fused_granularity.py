@@ -32,14 +32,15 @@ from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
+from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import FilterOperator, MetadataFilters
-from vector_stores import Stores
+from vector_stores import Stores, opened_anew
 
 from llama_index_chunking_plus.core.lexical import search_words
-from llama_index_chunking_plus.errors import ChunkingPlusWarning, EmbeddingError, OptionError
+from llama_index_chunking_plus.errors import ChunkingPlusWarning, EmbeddingError, OptionError, StoreBusyError
 from llama_index_chunking_plus.ingestion import ParentVectorFusion, delete_document, sync_documents
-from llama_index_chunking_plus.retrievers import FusedGranularityRetriever, FusionWeights
+from llama_index_chunking_plus.retrievers import CoarseToFineRetriever, FusedGranularityRetriever, FusionWeights
 
 pytest.importorskip("bm25s")
 from llama_index_chunking_plus.storage import LexicalIndex
@@ -461,9 +462,92 @@ def test_nothing_stored_nothing_found(opened):
             assert FusedGranularityRetriever(index, lexical=lexical).retrieve("年假") == []
 
 
+@pytest.mark.parametrize("query", ["", " \n", QueryBundle(" ")])
+def test_a_blank_query_is_refused(simple, query):
+    retriever = FusedGranularityRetriever(simple, lexical=LexicalIndex())
+    with pytest.raises(OptionError, match="is blank; ask for something, or pass QueryBundle"):
+        retriever.retrieve(query)
+    with pytest.raises(OptionError, match="is blank"):
+        asyncio.run(retriever.aretrieve(query))
+
+
 @pytest.mark.parametrize("fusion", ["standardised", "reciprocal_rank"])
-def test_a_blank_query_is_a_query(simple, fusion):
-    assert FusedGranularityRetriever(simple, lexical=LexicalIndex(), fusion=fusion).retrieve(" ")
+def test_a_query_of_a_vector_needs_no_words(simple, fusion):
+    retriever = FusedGranularityRetriever(simple, lexical=LexicalIndex(), fusion=fusion)
+    assert retriever.retrieve(QueryBundle("", embedding=pair_vector("年假")))
+
+
+@pytest.mark.parametrize("kind", ["simple", "chroma-l2", "milvus", "qdrant"])
+def test_levels_of_other_names_are_told(opened, nodes, kind):
+    index = index_of(opened.make(kind), nodes)
+    message = r"store has the levels \['coarse', 'medium', 'fine', 'sentence'\], and none of \['small'\].*level=... and"
+    for lexical in (None, LexicalIndex()):
+        with pytest.warns(ChunkingPlusWarning, match=message):
+            assert FusedGranularityRetriever(index, lexical=lexical, level="small").retrieve("年假") == []
+    assert FusedGranularityRetriever(index, filters=where("tenant", "丙")).retrieve("年假") == []
+
+
+def sync_again(store: Any, _: Any, folder: Any) -> Any:
+    assert not synced(store, corpus(), folder).changed
+
+
+def match_words_again(store: Any, _: Any, folder: Any) -> Any:
+    changes = LexicalIndex(folder / "words").sync_with_store(store)
+    assert changes.kept > 100
+    assert not changes.indexed + changes.removed
+
+
+def fuse_again(_: Any, index: VectorStoreIndex, folder: Any) -> Any:
+    return FusedGranularityRetriever(index, 5, LexicalIndex(folder / "words")).retrieve(QUESTIONS[0])
+
+
+def descend_again(_: Any, index: VectorStoreIndex, __: Any) -> Any:
+    return CoarseToFineRetriever(index).retrieve(QUESTIONS[0])
+
+
+@pytest.mark.parametrize("kind", ["chroma", "milvus", "qdrant"])
+@pytest.mark.parametrize("first", [sync_again, match_words_again, fuse_again, descend_again])
+def test_all_goes_on_after_a_restart_whatever_comes_first(tmp_path, kind, first):
+    before = []
+    steps = [first, sync_again, match_words_again, fuse_again, descend_again]
+    for is_restarted in (False, True):
+        store, stop = opened_anew(kind, tmp_path)
+        try:
+            if not is_restarted:
+                assert synced(store, corpus(), tmp_path).added
+                LexicalIndex(tmp_path / "words").sync_with_store(store)
+            index = VectorStoreIndex.from_vector_store(store, embed_model=PairEmbedding())
+            found = [step(store, index, tmp_path) for step in steps]
+            for now, then in zip(found, before, strict=is_restarted):
+                if then:
+                    assert_same(now, then, within=2e-3)
+            before = found
+        finally:
+            stop()
+
+
+def test_an_index_that_another_process_changes_meanwhile_is_read_again(simple, tmp_path):
+    """Readers in two processes bring the words in step at the same time, while rows come and go."""
+    one, other = LexicalIndex(tmp_path), LexicalIndex(tmp_path)
+    one.sync_with_store(simple.vector_store, simple.docstore)
+    other.delete(["tiny0"])
+
+    class Disturbed(SimpleDocumentStore):
+        """Whenever rows are read, another process drops those of a document from the words."""
+
+        def get_nodes(self, node_ids: Any, raise_error: bool = True) -> Any:
+            other.delete(dropped[:1])
+            dropped[:1] = []
+            return simple.docstore.get_nodes(node_ids, raise_error=raise_error)
+
+    dropped = ["long0", "long1"]
+    one.sync_with_store(simple.vector_store, Disturbed(), changed=())
+    assert not one.stale_against(simple.docstore.docs)
+
+    other.delete(["tiny0"])
+    dropped = ["long0", "long1", "long2", "short0", "short1"]
+    with pytest.raises(StoreBusyError, match="meanwhile; do it again"):
+        one.sync_with_store(simple.vector_store, Disturbed(), changed=())
 
 
 def test_vectors_that_are_none(simple):
@@ -501,6 +585,9 @@ def test_a_store_that_fails_is_heard_and_works_again(nodes, monkeypatch):
         ({"weights": {"own": 1}}, "are no FusionWeights; pass"),
         ({"fusion": "sum"}, "neither 'standardised' nor 'reciprocal_rank'"),
         ({"filters": {"tenant": "甲"}}, "are no MetadataFilters; pass"),
+        ({"filters": where("granularity", "fine")}, r"filters on \['granularity'\] .*by level=, parent_level= and"),
+        ({"level": ""}, "level='' names no level; pass the name"),
+        ({"parent_level": None}, "parent_level=None names no level"),
     ],
 )
 def test_options_that_are_refused(simple, options, message):

@@ -103,7 +103,6 @@ def test_other_levels_in_the_store_make_everything_anew(place):
         world.assert_holds(documents)
 
 
-@pytest.mark.xfail(strict=False, reason="failed once beside other tests on busy cores; the cause is not found yet")
 @pytest.mark.parametrize("levels", [None, TWO], ids=["all", "two"])
 def test_two_readers_never_see_a_wrong_text_while_a_writer_works(server, tmp_path, levels):
     place = LevelPlace(server, tmp_path / "state", levels, collection=uuid.uuid4().hex)

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.core.storage.docstore import SimpleDocumentStore
 
 from llama_index_chunking_plus.core.granularity import (
     LEVELS,
@@ -24,7 +25,8 @@ from llama_index_chunking_plus.core.granularity import (
     level_among,
 )
 from llama_index_chunking_plus.errors import ChunkingPlusWarning, OptionError
-from llama_index_chunking_plus.retrievers.router import GranularityRouter, GranularityRouterRetriever
+from llama_index_chunking_plus.retrievers import GranularityRouter, GranularityRouterRetriever, SmallToBigRetriever
+from llama_index_chunking_plus.storage import SourceSliceLookup
 
 QUESTIONS = [
     json.loads(line)
@@ -161,7 +163,12 @@ def test_default_names_among_other_levels(levels: list[str], expected: list[str]
 @pytest.mark.parametrize(
     "make, message",
     [
-        (lambda: GranularityRouter(levels=()), "levels="),
+        (lambda: GranularityRouter(levels=()), r"levels=\(\) names no level; pass names, coarse to fine"),
+        (lambda: GranularityRouter(levels=3), "levels=3 names no level"),  # type: ignore[arg-type]
+        (lambda: ROUTER.route(None), "query=None is no text; pass the question"),  # type: ignore[arg-type]
+        (lambda: ROUTER.explain(b"x"), "query=b'x' is no text"),  # type: ignore[arg-type]
+        (lambda: GranularityRouterRetriever(3), "retrievers=3 is no mapping"),  # type: ignore[arg-type]
+        (lambda: GranularityRouterRetriever({"fine": Fixed("f")}, 3), "router=3 is no GranularityRouter; pass"),  # type: ignore[arg-type]
         (lambda: GranularityRouter(levels="fine"), "levels="),
         (lambda: GranularityRouter(levels=("fine", " ")), "levels="),
         (lambda: GranularityRouter(levels=("fine", "fine")), "twice"),
@@ -247,6 +254,19 @@ def test_two_levels_or_those_of_a_router() -> None:
     always = GranularityRouter(levels=("big", "small"), classifier=lambda _: "small")
     own = GranularityRouterRetriever({"small": Fixed("s"), "big": Fixed("b"), "other": Fixed("o")}, always)
     assert own.retrieve("总结")[0].text == "s"
+
+
+@pytest.mark.parametrize("query", ["", " \n"])
+def test_a_blank_query_is_refused(query: str) -> None:
+    asked = Fixed("f")
+    lookup = SourceSliceLookup(SimpleDocumentStore())
+    for retriever in (GranularityRouterRetriever({"fine": asked}), SmallToBigRetriever(asked, lookup)):
+        with pytest.raises(OptionError, match="is blank; ask for something"):
+            retriever.retrieve(query)
+        with pytest.raises(OptionError, match="is blank; ask for something"):
+            asyncio.run(retriever.aretrieve(query))
+    assert asked.asked == []
+    assert ROUTER.route(query).level == "medium"
 
 
 def test_what_fails_is_passed_on() -> None:

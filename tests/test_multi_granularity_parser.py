@@ -700,8 +700,11 @@ FINE = Granularity("fine", 10, 40)
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"levels": ()}, r"levels=\[\] is empty, or names one twice; give each a name of its own"),
-        ({"levels": (Granularity("fine", 5, 90), FINE)}, r"levels=\['fine', 'fine'\] .*names one twice"),
+        ({"levels": ()}, r"levels=\(\) names no level; pass one or more, or leave it out for coarse, medium and fine"),
+        (
+            {"levels": (Granularity("fine", 5, 90), FINE)},
+            r"levels=\['fine', 'fine'\] names a level twice; give each a name of its own",
+        ),
         (
             {"levels": (FINE, Granularity("finer", 5, 40))},
             r"max_size=40 of 'finer' is not below max_size=40 of 'fine'; levels go from coarse to fine",
@@ -726,8 +729,17 @@ def test_wrong_options_fail_at_construction(options: dict, message: str) -> None
 def test_a_preset_that_is_none_is_refused() -> None:
     with pytest.raises(OptionError, match="preset='poem' is none of balanced, manual, narrative, law"):
         MultiGranularityNodeParser.from_preset("poem")
+    with pytest.raises(OptionError, match=r"preset=\['law'\] is none of"):
+        MultiGranularityNodeParser.from_preset(["law"])
     with pytest.raises(ValueError, match="unit"):
         MultiGranularityNodeParser.from_preset("law", unit="words")
+
+
+def test_a_preset_beside_levels_is_refused() -> None:
+    with pytest.raises(
+        OptionError, match=r"levels=\(Granul.* beside preset='law', .*without a preset, or leave levels out"
+    ):
+        MultiGranularityNodeParser.from_preset("law", levels=(FINE,))
 
 
 # -- any text -----------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from llama_index.core.vector_stores.types import VectorStoreQuery
 from pydantic import ValidationError
 from vector_stores import Stores, new_name
 
-from llama_index_chunking_plus.errors import EmbeddingError, OptionError
+from llama_index_chunking_plus.errors import ChunkingPlusWarning, EmbeddingError, OptionError
 from llama_index_chunking_plus.ingestion import ParentVectorFusion, sync_documents
 from llama_index_chunking_plus.ingestion.fingerprint import fingerprint_transformations
 from llama_index_chunking_plus.ingestion.parent_vector_fusion import (
@@ -134,7 +134,8 @@ def test_async_is_sync():
 
 def test_the_mark_says_how_and_is_hidden():
     fusion = ParentVectorFusion(medium=0.123456789, weights={"a,b=c": 1})
-    for each in fusion(family()):
+    odd = node("o", "a,b=c", [1.0, 1.0, 0.0, 0.0])
+    for each in fusion([*family(), odd]):
         assert json.loads(each.metadata[FUSION_KEY]) == {"medium": 0.123456789, "fine": 0.3, "a,b=c": 1.0}
         for mode in (MetadataMode.EMBED, MetadataMode.LLM):
             assert FUSION_KEY not in each.get_content(mode)
@@ -317,6 +318,43 @@ def test_every_store_takes_and_remembers_them(opened, tmp_path, kind, by_sync):
             assert raw_embedding(row) == pytest.approx(raw_embedding(each), abs=1e-6)
             assert row.parent_node == each.parent_node or row.parent_node.node_id == each.parent_node.node_id
             assert row.get_content(MetadataMode.EMBED) == each.get_content(MetadataMode.EMBED)
+
+
+@pytest.mark.parametrize(
+    "options, strange",
+    [
+        ({"store_levels": ("corse", "fine")}, r"\['corse'\]"),
+        ({"weights": {"smal": 0.3}}, r"\['smal'\]"),
+        ({"weights": {"a": 0.3}, "store_levels": ("a", "b", "medium")}, r"\['a', 'b'\]"),
+    ],
+)
+def test_names_that_no_node_has_are_told_once(options, strange):
+    fusion = ParentVectorFusion(**options)
+    message = rf"name {strange}, and the nodes are of the levels \['coarse', 'fine', 'medium', 'sentence'\]"
+    with pytest.warns(ChunkingPlusWarning, match=message):
+        fusion(family())
+    fusion(family())
+
+
+def test_usual_names_beside_levels_of_other_names_are_told():
+    nodes = [node("b", "big", [1.0, 0.0]), node("s", "small", [0.0, 1.0], "b")]
+    with pytest.warns(ChunkingPlusWarning, match=r"name \['coarse', 'fine'\], and .*levels \['big', 'small'\]"):
+        ParentVectorFusion(store_levels=("coarse", "fine"))(nodes)
+    assert len(ParentVectorFusion(weights={"small": 0.3}, store_levels=("big", "small"))(nodes)) == 2
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [node("f", "fine", [1.0, 0.0])],
+        [node("m", "medium", [1.0, 0.0]), node("f", "fine", [0.0, 1.0], "m")],
+        [node("x", None, [1.0, 0.0])],
+        [],
+    ],
+)
+def test_short_documents_may_lack_levels(nodes):
+    fusion = ParentVectorFusion(weights={"coarse": 0.1, "sentence": 0.2}, store_levels=("coarse", "fine"))
+    assert len(fusion(nodes)) == len(nodes)
 
 
 def test_another_weight_makes_all_rows_anew(opened, tmp_path):

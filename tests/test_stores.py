@@ -17,10 +17,12 @@ from llama_index.core import Document, MockEmbedding
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.schema import MetadataMode, TextNode
-from llama_index.core.vector_stores.types import BasePydanticVectorStore
-from vector_stores import DIMENSION, FAMILIES, Stores, filled, row, row_id, unit
+from llama_index.core.vector_stores import SimpleVectorStore
+from llama_index.core.vector_stores.types import BasePydanticVectorStore, VectorStoreQueryResult
+from vector_stores import DIMENSION, FAMILIES, Stores, filled, row, row_id, stop_milvus, unit
 
 from llama_index_chunking_plus import SlidingWindowNodeParser, SmallToBigNodeParser
+from llama_index_chunking_plus.core.plan import Call
 from llama_index_chunking_plus.errors import StoreMismatchError
 from llama_index_chunking_plus.ingestion import SyncReport, delete_document, sync_documents
 from llama_index_chunking_plus.storage import (
@@ -36,6 +38,7 @@ from llama_index_chunking_plus.storage import (
 from llama_index_chunking_plus.storage import chroma as chroma_module
 from llama_index_chunking_plus.storage import milvus as milvus_module
 from llama_index_chunking_plus.storage import qdrant as qdrant_module
+from llama_index_chunking_plus.storage import stores as stores_module
 from llama_index_chunking_plus.storage.similarity import query_rows, vectors_of
 from llama_index_chunking_plus.storage.stores import (
     can_replace,
@@ -234,6 +237,43 @@ def test_no_database_is_imported_before_there_is_a_store_of_it():
     assert shown.stdout.strip() == "set()"
 
 
+class Busy(SimpleVectorStore):
+    """Fails some times with what a Chroma server says while another client writes."""
+
+    failures: int = 0
+    message: str = ""
+
+    @classmethod
+    def of(cls, failures: int, message: str = "Error executing plan: Internal error: Error finding id") -> Busy:
+        store = cls()
+        store.failures, store.message = failures, message
+        return store
+
+    @classmethod
+    def class_name(cls) -> str:
+        return "ChromaVectorStore"
+
+    @property
+    def client(self) -> Any:
+        return self
+
+    def query(self, *_: Any, **__: Any) -> VectorStoreQueryResult:
+        self.failures -= 1
+        if self.failures >= 0:
+            raise RuntimeError(self.message)
+        return VectorStoreQueryResult(nodes=[], similarities=[0.5], ids=["a"])
+
+
+@pytest.mark.parametrize("ask", [Call.run, lambda call: asyncio.run(call.arun())], ids=["sync", "async"])
+def test_a_question_that_a_write_disturbs_is_asked_again(monkeypatch, ask):
+    monkeypatch.setattr(stores_module, "WAITS_SECONDS", (0.0,) * 3)
+    assert ask(query_rows(Busy.of(3), [1.0], 5)).ids == ["a"]
+    for store in (Busy.of(4), Busy.of(1, "no such collection")):
+        with pytest.raises(RuntimeError, match=store.message):
+            ask(query_rows(store, [1.0], 5))
+    assert store.failures == 0  # asked once
+
+
 class Flushing:
     """A served collection that another client has just begun to fill."""
 
@@ -250,7 +290,7 @@ class Flushing:
 
 
 def test_a_server_that_is_writing_its_first_file_is_asked_again(monkeypatch):
-    monkeypatch.setattr(chroma_module, "_WAITS_SECONDS", (0.0,) * 3)
+    monkeypatch.setattr(chroma_module, "WAITS_SECONDS", (0.0,) * 3)
     assert chroma_module._with_vectors(Flushing(3), ["embeddings"])["embeddings"] == [[1.0, 0.0]]
     for collection in (Flushing(4), Flushing(1, "no such collection")):
         with pytest.raises(RuntimeError, match=collection.message):
@@ -420,7 +460,7 @@ def test_a_store_of_milvus_lite_is_there_after_a_restart(tmp_path):
         world = opened_anew()
         assert len(world.sync(documents, delete_missing=True).changed) == changed
         world.assert_holds(documents)
-        world.store.client.close()
+        stop_milvus(world.store, tmp_path / "milvus.db")
 
 
 def test_a_local_store_of_qdrant_is_there_after_a_restart(tmp_path):

@@ -38,6 +38,13 @@ HOSTILE_UNITS = {
     "joined emoji": "👨‍👩‍👧",
     "combining marks": "e\u0301",
     "flags": "🇨🇳",
+    "headings": "# \n",
+    "list items": "- \n",
+    "open round brackets": "（",
+    "block quotes": "> ",
+    "zero-width joiners": "\u200d",
+    "line separators": "\u2028",
+    "right to left": "שלום. ",
 }
 
 ODD_TEXTS = {
@@ -58,5 +65,12 @@ ODD_TEXTS = {
     "special token": "前面<|endoftext|>后面。再来<|endoftext|>。",
     "long url": "见https://example.com/" + "a/b-c_" * 200 + "。完。",
     "long blank": "前。" + " " * 3000 + "后。",
+    "unterminated fence": "说明如下。\n\n```python\n" + "print(1)\n" * 60,
+    "only headings": "".join(f"{'#' * (1 + i % 6)} 第{i}节\n" for i in range(80)),
+    "only punctuation": "，。！？；：“”‘’（）《》…—、" * 20,
+    "nested quotes": "".join(f"{'> ' * i}第{i}层。\n" for i in range(40)),
+    "nested lists": "".join(f"{'  ' * i}- 第{i}层。\n" for i in range(40)),
+    "wide table": f"|{'甲|' * 2_000}\n|{'-|' * 2_000}\n|{'乙|' * 2_000}\n",
+    "right to left": "مرحبا بكم. שלום עולם. \u202e倒过来\u202c。中文。",
     "japanese": "彼は「はい。」と答えた。それで終わりだ。",
 }

@@ -15,6 +15,8 @@ from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 DIMENSION = 8
+# a client of Milvus pings each 10 seconds; to the server of Milvus Lite these are too many, and after some it hangs up
+SELDOM_PINGED = {"grpc.keepalive_time_ms": 3_600_000}
 FAMILIES = ["simple", "chroma", "milvus", "qdrant"]
 
 
@@ -54,6 +56,7 @@ class Stores:
             collection_name=new_name(),
             dim=DIMENSION,
             use_async_client=False,
+            grpc_options=SELDOM_PINGED,
             **({"similarity_metric": metric.upper()} if metric else {}),
         )
         self.client("milvus", lambda: store.client)  # pymilvus shares one connection among them
@@ -67,6 +70,31 @@ class Stores:
         config = distance and models.VectorParams(size=DIMENSION, distance=models.Distance(distance.capitalize()))
         # its local mode warns that it makes no use of an index of documents
         return adapter.QdrantVectorStore(new_name(), client=client, index_doc_id=False, dense_config=config or None)
+
+
+def opened_anew(kind: str, folder: Any) -> tuple[BasePydanticVectorStore, Callable[[], None]]:
+    """The store in the folder as a new process finds it, and what ends that process."""
+    if kind == "chroma":
+        chromadb = pytest.importorskip("chromadb")
+        client = chromadb.PersistentClient(str(folder))
+        adapter = pytest.importorskip("llama_index.vector_stores.chroma")
+        return adapter.ChromaVectorStore(chroma_collection=client.get_or_create_collection("rows")), client.close
+    if kind == "milvus":
+        pytest.importorskip("milvus_lite")
+        adapter = pytest.importorskip("llama_index.vector_stores.milvus")
+        options = {"dim": DIMENSION, "collection_name": "rows", "use_async_client": False}
+        store = adapter.MilvusVectorStore(uri=str(folder / "milvus.db"), grpc_options=SELDOM_PINGED, **options)
+        return store, partial(stop_milvus, store, folder / "milvus.db")
+    qdrant_client = pytest.importorskip("qdrant_client")
+    client = qdrant_client.QdrantClient(path=str(folder))
+    adapter = pytest.importorskip("llama_index.vector_stores.qdrant")
+    return adapter.QdrantVectorStore("rows", client=client, index_doc_id=False), client.close
+
+
+def stop_milvus(store: Any, path: Any) -> None:
+    """Close the client, and stop the server of Milvus Lite, a thread, as the end of the process does."""
+    store.client.close()
+    pytest.importorskip("milvus_lite.server_manager").server_manager_instance.release_server(str(path))
 
 
 def new_name() -> str:

@@ -122,7 +122,7 @@ def run_app() -> None:
         try:
             app()
         except (ChunkingPlusError, OSError) as error:
-            _fail(str(error))
+            _fail("\n".join([str(error), *getattr(error, "__notes__", ())]))
 
 
 @app.command()

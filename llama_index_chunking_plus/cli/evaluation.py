@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, Any, Literal, TextIO, get_args
@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TextIO, get_args
 import typer
 from llama_index.core import Document
 from llama_index.core.embeddings import BaseEmbedding
-from llama_index.core.schema import MetadataMode
+from llama_index.core.schema import BaseNode, MetadataMode
 from llama_index.core.utils import get_tokenizer
 from rich.text import Text
 
@@ -23,13 +23,22 @@ from llama_index_chunking_plus.cli.files import find_files, read_document
 from llama_index_chunking_plus.cli.options import OFFLINE, make_model
 from llama_index_chunking_plus.cli.screen import err, out
 from llama_index_chunking_plus.cli.store import CorpusStore
-from llama_index_chunking_plus.cli.strategies import probed, read_questions, strategies_by_name
+from llama_index_chunking_plus.cli.strategies import (
+    PROBED,
+    VIEWED,
+    chunked,
+    probe_report,
+    probed,
+    read_questions,
+    strategies_by_name,
+)
 from llama_index_chunking_plus.errors import InputFileError, OptionError
 from llama_index_chunking_plus.evaluation.evaluator import ChunkingEvaluator
 from llama_index_chunking_plus.evaluation.measures import inflation, size_statistics
 from llama_index_chunking_plus.evaluation.placement import Whereabouts, place_nodes
-from llama_index_chunking_plus.evaluation.probes import completeness_probes
+from llama_index_chunking_plus.evaluation.probes import ProbeReport, completeness_probes
 from llama_index_chunking_plus.evaluation.report import probe_data, text_report
+from llama_index_chunking_plus.evaluation.report.text import text_probes
 from llama_index_chunking_plus.evaluation.results import (
     DocumentText,
     EvaluationReport,
@@ -58,7 +67,9 @@ Names = Annotated[
     str,
     typer.Option(help="five-ways, ours, all, or names with commas; a size may follow, as in hybrid,sliding:256/32."),
 ]
-Parsers = Annotated[list[str] | None, typer.Option("--parser", help="A strategy, by name; several times for several.")]
+_PARSER = "A strategy, by name, with a size if you like; several times for several. If there is none: "
+Probed = Annotated[list[str] | None, typer.Option("--parser", help=f"{_PARSER}{', '.join(PROBED)}.")]
+Viewed = Annotated[list[str] | None, typer.Option("--parser", help=f"{_PARSER}{' and '.join(VIEWED)}.")]
 K = Annotated[int, typer.Option("--k", "-k", min=1, help="Results of a question, as many as are used online.")]
 Measure = Annotated[str, typer.Option(help="What is maximised: recall, complete, mrr, ndcg, recall_budget …")]
 MaxInflation = Annotated[float, typer.Option(min=1.0, help="Tokens of all chunks by tokens of the documents, at most.")]
@@ -168,42 +179,60 @@ def select(
 
 def probe(
     docs: Docs,
-    parser: Parsers = None,
+    parser: Probed = None,
+    out_dir: Annotated[
+        Path | None, typer.Option("--out", help="A folder for a page with all probes, and JSON.")
+    ] = None,
     embed_model: EmbedModel = OFFLINE,
     as_json: AsJson = False,
 ) -> None:
-    """Without any question of yours: tables, code, examples and procedures that a strategy leaves whole, or cuts."""
-    chosen = strategies_by_name(",".join(parser or ["hybrid"]))
-    documents = _read(docs, None)
+    """Without any question of yours: tables, code, examples and procedures that strategies leave whole, or cut."""
+    chosen = strategies_by_name(",".join(parser or PROBED))
+    documents = _read(docs, out_dir)
     with _apart():
-        reports = probed(chosen, documents, completeness_probes(documents), make_model(embed_model))
+        report = _viewed(documents, chosen, make_model(embed_model))
+        files = [] if out_dir is None else _written_probes(report, out_dir)
     if as_json:
-        typer.echo(json.dumps(probe_data(reports), ensure_ascii=False))
+        told = {**(report.probes or {}), "files": list(map(str, files))}
+        typer.echo(json.dumps(told, ensure_ascii=False))
         return
-    for report in reports:
-        first, *rest = report.summary().split("\n")
-        out.print(Text(first, style="bold"))
-        out.print("\n".join(rest))
+    out.print(text_probes(report), soft_wrap=False)
+    if files:
+        out.print(f"{files[0]} to look at; beside it {files[1].name}")
+
+
+def _written_probes(report: EvaluationReport, folder: Path) -> list[Path]:
+    """The files of probes, the page first."""
+    from llama_index_chunking_plus.evaluation.report import html_report  # noqa: PLC0415  an extra, by `--out` alone
+
+    page, data = html_report(report), json.dumps(report.probes, ensure_ascii=False, indent=1)
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [folder / "probes.html", folder / "probes.json"]
+    for file, text in zip(files, (page, data), strict=True):
+        file.write_bytes(text.encode(errors="replace"))
+    return files
 
 
 def view(
     file: Annotated[Path, typer.Argument(help="One document.")],
-    parser: Parsers = None,
+    parser: Viewed = None,
     out_file: Annotated[Path, typer.Option("--out", help="The page.")] = Path("view.html"),
     embed_model: EmbedModel = OFFLINE,
 ) -> None:
     """One document as a page on which the chunks of strategies are coloured, side by side; no questions needed."""
     from llama_index_chunking_plus.evaluation.report import html_report  # noqa: PLC0415  an extra, before the work
 
-    chosen = strategies_by_name(",".join(parser or ["hybrid"]))
+    chosen = strategies_by_name(",".join(parser or VIEWED))
     [path, *others] = find_files([file])
     if others:
         raise InputFileError(f"{file} is a folder with {len(others) + 1} documents; name one of them")
+    document = read_document(path)
     with _apart():
-        page = html_report(_viewed(read_document(path), chosen, make_model(embed_model)))
+        page = html_report(_viewed([document], chosen, make_model(embed_model)))
     out_file.parent.mkdir(parents=True, exist_ok=True)
     out_file.write_bytes(page.encode())
-    out.print(f"{out_file}: {file.name} as {', '.join(each.name for each in chosen)} {_cut(chosen)} it")
+    told = f"as {', '.join(each.name for each in chosen)} {_cut(chosen)} it" if document.text.strip() else "is empty"
+    out.print(f"{out_file}: {file.name} {told}")
 
 
 def _cut(strategies: Sequence[Strategy]) -> str:
@@ -273,39 +302,46 @@ def _told(report: EvaluationReport) -> dict[str, Any]:
     }
 
 
-def _viewed(document: Document, strategies: Sequence[Strategy], model: BaseEmbedding) -> EvaluationReport:
-    """A report of chunks alone, with the probes that the document asks by itself."""
+def _viewed(documents: Sequence[Document], strategies: Sequence[Strategy], model: BaseEmbedding) -> EvaluationReport:
+    """A report of chunks alone, with the probes that the documents ask by themselves."""
     began = datetime.now(timezone.utc)
-    results = [_chunked(document, each, model) for each in strategies]
-    seconds = (datetime.now(timezone.utc) - began).total_seconds()
-    size = len(get_tokenizer()(document.text))
-    name = str(document.metadata["file_name"])
-    date = began.isoformat(timespec="seconds")
+    probes, count = completeness_probes(documents), get_tokenizer()
+    sizes = {each.id_: len(count(each.text)) for each in documents}
+    results, reports = list[StrategyResult](), list[ProbeReport]()
+    for each in strategies:
+        parser = each.make_parser(model)
+        nodes = chunked(documents, parser)
+        reports.append(probe_report(each, nodes, probes))
+        results.append(replace(_chunked(probes.texts, sizes, each, nodes), configuration=configuration(parser)))
+    seconds = round((datetime.now(timezone.utc) - began).total_seconds(), 3)
     versions = {"llama-index-chunking-plus": __version__}
-    run = RunInfo(date, round(seconds, 3), "", versions, model.model_name, _K, "dense", _BUDGET, 0.95, 1, 0)
-    text = DocumentText(document.id_, document.text, name, size)
-    report = EvaluationReport(run, (), (text,), tuple(results), ())
-    return report.with_probes(probe_data(probed(strategies, [document], completeness_probes([document]), model)))
+    date = began.isoformat(timespec="seconds")
+    run = RunInfo(date, seconds, "", versions, model.model_name, _K, "dense", _BUDGET, 0.95, len(documents), 0)
+    texts = (DocumentText(each.id_, each.text, str(each.metadata["file_name"]), sizes[each.id_]) for each in documents)
+    return EvaluationReport(run, (), tuple(texts), tuple(results), ()).with_probes(probe_data(reports, probes=probes))
 
 
-def _chunked(document: Document, strategy: Strategy, model: BaseEmbedding) -> StrategyResult:
-    """What a strategy makes of one document, as a report shows it."""
-    count, texts = get_tokenizer(), {document.id_: document.text}
-    parser = strategy.make_parser(model)
-    nodes = parser.get_nodes_from_documents([document.model_copy(deep=True)])
+def _chunked(
+    texts: Mapping[str, str], document_sizes: Mapping[str, int], strategy: Strategy, nodes: Sequence[BaseNode]
+) -> StrategyResult:
+    """What a strategy made of documents, as a report shows it."""
+    count = get_tokenizer()
     placement, whereabouts = place_nodes(nodes, texts), Whereabouts(texts)
     placed = [(node, place) for node, place in zip(nodes, placement.places, strict=True) if place is not None]
-    spans = tuple(place.span for _, place in placed)
-    wider = [whereabouts.wider(node, place) or place for node, place in placed]
-    returned = tuple(place.span for place in wider) if strategy.expansion not in {"none", "levels"} else spans
+    is_wider = strategy.expansion not in {"none", "levels"}
+    chunks = []
+    for name in texts:
+        own = [(node, place) for node, place in placed if place.document_id == name]
+        spans = tuple(place.span for _, place in own)
+        wider = tuple((whereabouts.wider(node, place) or place).span for node, place in own) if is_wider else spans
+        chunks.append(StrategyChunks(name, spans, wider if wider != spans else ()))
     sizes = [len(count(node.get_content(metadata_mode=MetadataMode.NONE))) for node in nodes]
     return StrategyResult(
         strategy.name,
         "parser",
         "ok",
-        configuration=configuration(parser),
-        inflation=inflation(sizes, [len(count(document.text))]),
+        inflation=inflation(sizes, document_sizes.values()),
         sizes=Sizes(*size_statistics(sizes)),
         alignment=placement.alignment,
-        chunks=(StrategyChunks(document.id_, spans, returned if returned != spans else ()),),
+        chunks=tuple(chunks),
     )

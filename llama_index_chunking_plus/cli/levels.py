@@ -17,7 +17,7 @@ from llama_index_chunking_plus.core.plan import run
 from llama_index_chunking_plus.errors import ChunkingPlusWarning, MissingExtraError, OptionError
 from llama_index_chunking_plus.retrievers import CoarseToFineRetriever, FusedGranularityRetriever, GranularityRouter
 from llama_index_chunking_plus.retrievers.coarse_to_fine import AUTO, TOP_K
-from llama_index_chunking_plus.retrievers.levels import EXPLANATION_KEY, LevelHit, LevelStore
+from llama_index_chunking_plus.retrievers.levels import EXPLANATION_KEY, LevelHit, LevelStore, chosen
 from llama_index_chunking_plus.storage import LexicalIndex
 
 RETURN_LEVELS = (*LEVELS, AUTO)
@@ -83,7 +83,7 @@ def _fused(
     notes = []
     if level == AUTO:
         decision = GranularityRouter().route(question)
-        level, notes = decision.level, [f"{decision.level!r} is returned: {decision.reason}"]
+        level, notes = decision.level, [chosen(decision)]
     lexical = lexical_index(words)
     retriever = FusedGranularityRetriever(index, k * _FINE_PER[level], lexical=lexical, filters=filters)
     return _shown_in(level, retriever.retrieve(question), index, notes)
@@ -99,12 +99,11 @@ def _shown_in(
         above = {FINE: None, MEDIUM: own.parent_id, COARSE: own.coarse_id}[level]
         best.setdefault(above or hit.node_id, hit)
     rows = run(LevelStore(index).rows([key for key, hit in best.items() if key != hit.node_id]))
-    return [
-        LevelHit(rows.get(key, hit.node), math.nan, hit.node.metadata[EXPLANATION_KEY]["scores"]).explained(
-            hit.score or 0.0, notes
-        )
+    shown = [
+        (LevelHit(rows.get(key, hit.node), math.nan, hit.node.metadata[EXPLANATION_KEY]["scores"]), hit.score or 0.0)
         for key, hit in best.items()
     ]
+    return [each.explained(score, [*notes, *each.instead_of(level, LEVELS)]) for each, score in shown]
 
 
 _Retriever = Callable[[str, str, int, VectorStoreIndex, Path, MetadataFilters | None], list[NodeWithScore]]

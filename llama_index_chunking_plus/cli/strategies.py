@@ -6,12 +6,12 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path, PurePosixPath
 
 from llama_index.core import Document
 from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.node_parser import NodeParser
+from llama_index.core.schema import BaseNode
 
 from llama_index_chunking_plus.cli.options import ParserChoice, make_parser
 from llama_index_chunking_plus.embeddings import OfflineEmbedding
@@ -36,6 +36,8 @@ _NAMES = {  # of the presets' strategies; ours are named as --parser names them
 }
 FIVE_WAYS = ("token", "sentence", "sentence-window", "semantic-splitter", "hybrid")
 OURS = tuple(name for name in _NAMES.values() if name not in FIVE_WAYS[:-1])
+PROBED = ("token", "sentence", "hybrid", "structured", "small-to-big")  # by `probe`, unless it is told others
+VIEWED = ("sliding", "structured")  # by `view`
 GROUPS = {"five-ways": FIVE_WAYS, "ours": OURS, "all": (*FIVE_WAYS[:-1], *OURS)}
 _SIZED = re.compile(r"(?P<name>[^:]+)(?::(?P<size>\d{1,9})(?:/(?P<overlap>\d{1,9}))?)?")
 _RETURNED: dict[Expansion, Returns] = {"parents": "parent", "windows": "window", "window_metadata": "window"}
@@ -141,11 +143,15 @@ def probed(
     strategies: Sequence[Strategy], documents: Sequence[Document], probes: ProbeSet, model: BaseEmbedding
 ) -> list[ProbeReport]:
     """How whole each strategy leaves what must be whole; parents and windows count where it returns them."""
-    return list(map(partial(_probed, documents, probes, model), strategies))
+    return [probe_report(each, chunked(documents, each.make_parser(model)), probes) for each in strategies]
 
 
-def _probed(documents: Sequence[Document], probes: ProbeSet, model: BaseEmbedding, strategy: Strategy) -> ProbeReport:
-    copies = [document.model_copy(deep=True) for document in documents]
-    nodes = strategy.make_parser(model).get_nodes_from_documents(copies)
+def chunked(documents: Sequence[Document], parser: NodeParser) -> list[BaseNode]:
+    """The nodes of the documents, which stay as they are."""
+    return parser.get_nodes_from_documents([document.model_copy(deep=True) for document in documents])
+
+
+def probe_report(strategy: Strategy, nodes: Sequence[BaseNode], probes: ProbeSet) -> ProbeReport:
+    """How whole the nodes that a strategy made leave the probes."""
     shown = shown_chunks(nodes, probes.texts, returns=_RETURNED.get(strategy.expansion, "node"))
     return probe_completeness(shown.by_document, probes, strategy=strategy.name)

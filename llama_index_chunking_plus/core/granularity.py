@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from llama_index_chunking_plus.core.hierarchy import SENTENCE
+from llama_index_chunking_plus.core.options import is_collection, is_filled_text
 from llama_index_chunking_plus.errors import OptionError
 
 COARSE, MEDIUM, FINE = LEVELS = ("coarse", "medium", "fine")
 
-_KNOWN = (*LEVELS, SENTENCE)
+KNOWN_LEVELS = (*LEVELS, SENTENCE)
 _MOST_CHARS = 1000  # of a query that rules read, half of them at its end: where one asks is seldom in the middle
 
 
@@ -115,8 +116,10 @@ def checked_levels(levels: Sequence[str]) -> tuple[str, ...]:
     Raises:
         OptionError: there are none, one is blank or stands there twice, or the default ones are in another order.
     """
-    names = tuple(levels)
-    if isinstance(levels, str) or not names or not all(isinstance(name, str) and name.strip() for name in names):
+    names = tuple(levels) if is_collection(levels) else ()
+    if not names:
+        raise OptionError(f"levels={levels!r} names no level; pass names, coarse to fine; the default is {LEVELS}.")
+    if not all(is_filled_text(name) for name in names):
         raise OptionError(f"levels={levels!r} must be names, coarse to fine; the default is {LEVELS}.")
     if len({*names}) < len(names):
         raise OptionError(f"levels={levels!r} names a level twice; give each once.")
@@ -133,8 +136,8 @@ def in_order(names: Iterable[str]) -> tuple[str, ...]:
         ('coarse', 'document', 'fine')
     """
     given = tuple(names)
-    known = iter(sorted((name for name in given if name in _KNOWN), key=_KNOWN.index))
-    return tuple(next(known) if name in _KNOWN else name for name in given)
+    known = iter(sorted((name for name in given if name in KNOWN_LEVELS), key=KNOWN_LEVELS.index))
+    return tuple(next(known) if name in KNOWN_LEVELS else name for name in given)
 
 
 def level_among(name: str, levels: Sequence[str]) -> str:

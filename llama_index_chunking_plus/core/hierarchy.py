@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from llama_index_chunking_plus.core.options import is_filled_text, is_whole
 from llama_index_chunking_plus.errors import OptionError
 
 GRANULARITY_KEY, DEPTH_KEY, COARSE_KEY = "granularity", "granularity_depth", "coarse_id"
 SPAN_KEYS = ("span_start", "span_end")
 
 _OVERLAP_PER_CENT = 50  # of the largest size that neighbours may share; 10 to 15 are usual
+_LIKE = "as in Granularity('fine', 100, 300)"
 
 
 @dataclass(frozen=True)
@@ -21,12 +23,14 @@ class Granularity:
         name: what the metadata of its chunks says under ``granularity``.
         min_size: what its chunks reach unless a heading, a topic, the end of a larger chunk or a neighbour that has no
             room prevents it; no paragraph that fits is cut for it. A document that is smaller does without the level.
-        max_size: the largest size of a chunk.
+            A whole number from 0.
+        max_size: the largest size of a chunk, in the unit of the parser: characters, if it is told no other. A whole
+            number from 1.
         overlap: the largest size that neighbours share, in whole sentences; 10 to 15 % of ``max_size`` are usual.
         each_sentence: every sentence is a chunk of its own; for the last level only.
 
     Raises:
-        OptionError: the name is blank, or a size is out of its range.
+        OptionError: the name is blank, a size is no whole number or out of its range, or ``each_sentence`` no switch.
 
     Example:
         >>> Granularity("fine", 100, 300).max_size
@@ -40,13 +44,23 @@ class Granularity:
     each_sentence: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name.strip():
-            raise OptionError(f"name={self.name!r} is blank; name the level, as in Granularity('fine', 100, 300)")
-        if not 0 <= self.min_size <= self.max_size:
-            raise OptionError(f"min_size={self.min_size} of {self.name!r} is outside [0, max_size={self.max_size}]")
+        if not is_filled_text(self.name):
+            raise OptionError(f"name={self.name!r} is blank, or no text; name the level, {_LIKE}")
+        for option, value, least in (("min_size", self.min_size, 0), ("max_size", self.max_size, 1)):
+            if not is_whole(value, least):
+                raise OptionError(f"{option}={value!r} of {self.name!r} is no whole number from {least}; {_LIKE}")
+        if self.min_size > self.max_size:
+            raise OptionError(
+                f"min_size={self.min_size} of {self.name!r} is outside [0, max_size={self.max_size}]; choose a smaller "
+                "one, a third of max_size, say"
+            )
         most = self.max_size * _OVERLAP_PER_CENT // 100
-        if not 0 <= self.overlap <= most:
-            raise OptionError(f"overlap={self.overlap} of {self.name!r} is outside [0, {most}]; 0 to 15 % are usual")
+        if not is_whole(self.overlap, 0) or self.overlap > most:
+            raise OptionError(
+                f"overlap={self.overlap!r} of {self.name!r} is no whole number in [0, {most}]; 0 to 15 % are usual"
+            )
+        if not isinstance(self.each_sentence, bool):
+            raise OptionError(f"each_sentence={self.each_sentence!r} of {self.name!r} is neither True nor False")
 
 
 SENTENCE = "sentence"

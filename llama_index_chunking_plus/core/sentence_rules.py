@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 QuoteRule = Literal["split", "keep"]
 EllipsisRule = Literal["auto", "always", "never"]
 NewlineRule = Literal["line", "wrap", "paragraph"]
+ColonRule = Literal[True, False, "list"]
 
 # ------------------------------------------------------------------------------------------------ characters
 
@@ -127,10 +128,20 @@ WHOLE_LINE = re.compile(
     r"(?s:\|.*\|\s*\Z)"  # a row of a table
     r"|\s*\[\d{1,3}\].*\[(?:[A-Z]|EB|DB)(?:/OL)?\]"  # an entry of a bibliography with its GB/T 7714 type, as [J]
 )
-FRESH_LINE = re.compile(
-    rf"[　\t#>|*+•·●-]|\s{{2}}|[(（]?{_ORDINAL}{{1,3}}[)）.．、]|第(?:{_ORDINAL}|[百零]){{1,6}}[章节節條条编編款]"
-    r"|[①-⑳]|```|$"
-)  # a heading, list item, quote, table or indented paragraph
+_BULLET = r"[#>|*+•·●○◦■□▪▫◆◇▶►➢➤✓✔★☆※\uf06c\uf06e\uf0a7\uf0b7\uf0d8\uf0fc-]"  # those from \uf000 on are Wingdings
+_LIST_LABEL = (
+    rf"(?:[(（]{_ORDINAL}{{1,3}}[)）]|{_ORDINAL}{{1,3}}(?:[)）]|[.．](?!\d)|、(?![\d一二三四五六七八九十])|(?:\.\d{{1,2}}){{1,4}}\.?\s)"
+    r"|[①-⑳])"
+)
+_ARTICLE = rf"第(?:{_ORDINAL}|[百千零〇]){{1,6}}[章节節條条编編款](?=[\s：:]|$)"
+# what opens the first item of a list on one line
+_LISTED = rf"(?:{_LIST_LABEL}|[(（][a-z甲乙丙丁][)）]|[甲乙丙丁]、|一(?:是|、)|其一|第一[，,、])"
+# the word between the last two items, at the end of its line
+_LINK = rf"{_BLANK}*(?:以及|或者|[并並]且|和|及|或|and|or){_BLANK}*{_NEWLINE}"
+FRESH_LINE = re.compile(rf"[　\t]|\s{{2}}|{_BULLET}|{_LIST_LABEL}|{_ARTICLE}|```|$")
+# a heading, list item, quote, table or indented paragraph
+HEADING_LINE = re.compile(rf"\s*(?:[#|]|第(?:{_ORDINAL}|[百千零〇]){{1,6}}[章节節编編]\s[^，。；,;]*$)")
+SPLIT_WORD = re.compile(r"[A-Za-z][-\u00ad\u2010]\s+[a-z]")  # a word that was hyphenated at the end of its line
 
 _NUMBERS = r"[\d０-９]{1,3}(?:[-–—~～,，、 ]+[\d０-９]{1,3})*"
 _BRACKETED = rf"[\[［〔【](?:[注註^]?{_NUMBERS}|[a-z]|[来來]源[请請]求|\^\w{{1,20}})[\]］〕】]"
@@ -153,6 +164,7 @@ LABEL_BACKWARDS = re.compile(r"(?:\d{1,3}|[一二三四五六七八九十]{1,3}|
 NO_WORDS = re.compile(r"[\W_]*(?:\d{1,3}|[A-Za-z])?[\W_]*")
 WORD = re.compile(rf"{_BLANK}*([^\W_]*)")
 LATIN_BACKWARDS = re.compile(r"[0-9A-Za-z.'’&-]*")
+HEAD_LABEL = re.compile(rf"[\W_]{{0,16}}(?:步[骤驟]|{_LABELLED})[ ]?{_LABEL}[)）.．、]?\s*")  # S1 in S1：接收请求
 CAPITAL = re.compile(r" +[A-Z]")
 NUMERAL = re.compile(rf"\s*[(（]?(?:[A-Z]?{_ORDINAL}|[A-Z](?![A-Za-z]))")
 OPERATOR = re.compile(r"\s*[=<>+*/|&]")
@@ -172,8 +184,9 @@ def _mark_rules(options: ChineseSentenceTokenizer, stops: str) -> Iterator[_Mark
     """The rules for marks, the most frequent first."""
     close = _any_of(CLOSERS, "\"'")
     run = rf"[{stops}?!…⋯]*(?<!!(?=\[))(?:(?<![…⋯])|(?={close}))"
-    yield _MarkRule(rf"(?<=[{stops}])(?={_HAN})")
-    yield _MarkRule(rf"(?<=[{stops}])", run)
+    ends = rf"(?<=[{stops}])" + rf"(?!(?<=；){_LINK})" * (options.semicolon and options.newline == "line")
+    yield _MarkRule(rf"{ends}(?={_HAN})")
+    yield _MarkRule(ends, run)
     yield _MarkRule(r"(?<=\.)(?<!\.\.)(?![\x21\x23-\x26+-;=-Z\\^_a-z{|~])")
     yield _MarkRule(rf"(?<=[!?])(?<! .)(?:(?![\w=(\[{{<>/\\&|%$#@:,;-])|(?<={_CJK}.)(?!\[)|(?={_CJK}))", run)
     yield _MarkRule(r"(?<=．)(?<![\d．]．)(?![\d．])")
@@ -186,8 +199,11 @@ def _mark_rules(options: ChineseSentenceTokenizer, stops: str) -> Iterator[_Mark
         yield _MarkRule(r"(?<=[…⋯])(?<![…⋯]{2})", "[…⋯]*")
         yield _MarkRule(r"(?<=\.)(?<!\.\.)(?=\.{2,}(?![A-Za-z0-9]))", r"\.*")
     if options.semicolon:
-        yield _MarkRule(rf"(?<=;)(?=\s|{_CJK})")
-    if options.colon:
+        link = rf"(?!{_LINK})" * (options.newline == "line")
+        yield _MarkRule(rf"(?<=;){link}(?=\s|{_CJK}|\(\d)")
+    if options.colon == "list":
+        yield _MarkRule(rf"(?<=[：:])(?!(?<=\d.)\d)(?={_BLANK}{{0,8}}{_LISTED})")
+    elif options.colon:
         yield _MarkRule(r"(?<=：)(?!(?<=\d：)\d)")
         yield _MarkRule(rf"(?<=:)(?=\s|{_CJK})")
 
@@ -231,7 +247,7 @@ class Patterns(NamedTuple):
 def compile_patterns(options: ChineseSentenceTokenizer) -> Patterns:
     """The patterns under these options."""
     stops = STOPS + "；" * options.semicolon
-    first = stops + ".!?．~～…⋯" + ";" * options.semicolon + "：:" * options.colon
+    first = stops + ".!?．~～…⋯" + ";" * options.semicolon + "：:" * bool(options.colon)
     plain, *rules = _mark_rules(options, stops)
     when = "|".join(rule.when for rule in rules)
     mark = f"(?P<plain>{plain.when})|(?P<mark>{'|'.join(rule.when + rule.run for rule in rules)})"

@@ -37,6 +37,8 @@ from llama_index_chunking_plus.core.sentence_rules import (
     FRESH_LINE,
     FULL_STOPS,
     GOING_ON,
+    HEAD_LABEL,
+    HEADING_LINE,
     INITIALS,
     INTRODUCERS,
     ITEM,
@@ -66,12 +68,14 @@ from llama_index_chunking_plus.core.sentence_rules import (
     SHORTENED,
     SHORTEST_WRAPPED,
     SOURCE,
+    SPLIT_WORD,
     STARTERS,
     STOPS,
     TITLES,
     TRAILING,
     WHOLE_LINE,
     WORD,
+    ColonRule,
     EllipsisRule,
     NewlineRule,
     Patterns,
@@ -171,6 +175,11 @@ def _end_of(pattern: re.Pattern[str], text: str, start: int, stop: int) -> int:
     """Where the pattern stops matching, or ``start`` if it does not match."""
     found = pattern.match(text, start, stop)
     return found.end() if found else start
+
+
+def _word_at_the_end(text: str) -> str:
+    backwards = text[::-1]
+    return backwards[: _end_of(LATIN_BACKWARDS, backwards, 0, LONGEST_WORD)][::-1]
 
 
 class _Mark(NamedTuple):
@@ -310,8 +319,10 @@ class _Judge:
         return blank if blank in (end, hi) else _end_of(TRAILING, text, end, blank)
 
     def _opens_item(self, ornament: re.Match[str]) -> bool:
-        """Whether an emoji or number is a bullet: the sentence that ends before it began with its like."""
+        """Whether an emoji or number is a bullet: it follows a colon, or a sentence that began with its like."""
         text, at = self.text, ornament.start()
+        if text[at - 1] in "：:":
+            return True
         colon = max(text.rfind("：", self.start, at), text.rfind(":", self.start, at))
         head = _end_of(LEADING, text, max(self.start, colon + 1), at)
         if ornament.lastgroup == "emoji":
@@ -358,6 +369,10 @@ class _Judge:
     def _semicolon_ends(self, mark: _Mark) -> bool:
         return not ENTITY_BACKWARDS.match(self.text[max(self.lo, mark.first - 10) : mark.after][::-1])
 
+    def _colon_ends(self, mark: _Mark) -> bool:
+        """Not between a label and what it names, as in S1：接收请求."""
+        return HEAD_LABEL.fullmatch(self.text, self.start, mark.first) is None
+
     def _bang_ends(self, mark: _Mark) -> bool:
         """Not before an operator, nor in a name: a known one, a letter, or a Latin word where Chinese writes ！."""
         text, first = self.text, mark.first
@@ -399,8 +414,7 @@ class _Judge:
         return label is not None and ITEM_DOT.match(text, start, at) is not None
 
     def _word_before(self, at: int) -> str:
-        backwards = self.text[max(self.start, at - LONGEST_WORD) : at][::-1]
-        return backwards[: _end_of(LATIN_BACKWARDS, backwards, 0, LONGEST_WORD)][::-1]
+        return _word_at_the_end(self.text[max(self.start, at - LONGEST_WORD) : at])
 
     _RULES: ClassVar[dict[str, Callable[[_Judge, _Mark], bool]]] = {
         ".": _dot_ends,
@@ -408,6 +422,7 @@ class _Judge:
         **dict.fromkeys(ELLIPSES, _ellipsis_ends),
         **dict.fromkeys("~～", _wave_ends),
         ";": _semicolon_ends,
+        **dict.fromkeys("：:", _colon_ends),
     }  # a mark that is not here ends the sentence wherever it stands free
 
 
@@ -435,17 +450,22 @@ def _unwrapped(text: str, breaks: list[int], fences: list[int]) -> list[int]:
 
 
 def _is_wrapped(text: str, start: int, end: int) -> bool:
-    """Whether the line is long, stops in mid-sentence, and the next one does not start something new."""
+    """Whether the line is full or ends inside a word, stops in mid-sentence, and the next one opens nothing new."""
     line = text[start:end].rstrip()
-    gap = text[start + len(line) : end]
-    return (
-        len(line) >= SHORTEST_WRAPPED
-        and len(gap.splitlines()) == 1
-        and gap != "\u2029"
-        and line.rstrip(CLOSERS + "\"'*_")[-1:] not in STOPS + ELLIPSES + "!?.：:|"
-        and line[0] not in "#|"
-        and not FRESH_LINE.match(text, end)
-    )
+    stop = start + len(line)
+    gap = text[stop:end]
+    if len(gap.splitlines()) != 1 or gap == "\u2029" or HEADING_LINE.match(text, start, end):
+        return False
+    if SPLIT_WORD.match(text, stop - 2) or _is_shortened(text, line, end):
+        return True
+    is_finished = line.rstrip(CLOSERS + "\"'*_")[-1:] in STOPS + ELLIPSES + "!?.：:|"
+    return len(line) >= SHORTEST_WRAPPED and not is_finished and not FRESH_LINE.match(text, end)
+
+
+def _is_shortened(text: str, line: str, end: int) -> bool:
+    """Whether the line ends in Dr. or the like, or in Fig. with its number on the next line."""
+    word = _word_at_the_end(line[-LONGEST_WORD:-1])
+    return line[-1:] == "." and (word in TITLES or (word.lower() in NUMBERED and NUMERAL.match(text, end) is not None))
 
 
 def _is_attached(char: str) -> bool:
@@ -478,8 +498,11 @@ class ChineseSentenceTokenizer:
             newline ends a sentence in any case.
         newline: "line" ends at each newline, "wrap" joins lines that were broken because they were full, "paragraph"
             ends at blank lines only.
-        semicolon: whether ；and ; end sentences.
-        colon: whether ：and : end sentences.
+        semicolon: whether ；and ; end sentences. If the line ends in ；和 or ；以及, the word stays with that item.
+        colon: whether ：and : end sentences; "list" only where a list follows on the same line: ：（一）, ：1. or ：①.
+            Ratios, times, addresses, and a label that opens a sentence (S1：) end none.
+
+    `legal` and `patent` set these options for two kinds of text.
 
     Raises:
         OptionError: an option has none of the values named here.
@@ -496,23 +519,52 @@ class ChineseSentenceTokenizer:
     ellipsis: EllipsisRule = "auto"
     newline: NewlineRule = "line"
     semicolon: bool = False
-    colon: bool = False
+    colon: ColonRule = False
 
     def __post_init__(self) -> None:
         for name, rule in (("quotes", QuoteRule), ("ellipsis", EllipsisRule), ("newline", NewlineRule)):
             _require(name, getattr(self, name), get_args(rule))
-        for name in ("semicolon", "colon"):
-            _require(name, getattr(self, name), (True, False))
+        _require("semicolon", self.semicolon, (True, False))
+        _require("colon", self.colon, get_args(ColonRule))
 
     @classmethod
-    def legal(cls) -> ChineseSentenceTokenizer:
-        """For statutes and contracts, whose items end in ；."""
-        return cls(semicolon=True)
+    def legal(cls, newline: NewlineRule = "line") -> ChineseSentenceTokenizer:
+        """For statutes and contracts: each item of an article is a unit, and so is what introduces the items.
+
+        Sets ``semicolon=True``, ``colon="list"`` and ``quotes="keep"``, so that nothing ends inside a quotation on one
+        line, such as the wording that an amendment puts in place of the old one; ``ellipsis`` stays "auto".
+
+        Args:
+            newline: as for the class; "wrap" for statutes out of a PDF.
+
+        Raises:
+            OptionError: ``newline`` has none of the values of the class.
+
+        Example:
+            >>> ChineseSentenceTokenizer.legal()("有下列情形的，合同终止：（一）期满；（二）解散（破产除外；下同）。")
+            ['有下列情形的，合同终止：', '（一）期满；', '（二）解散（破产除外；下同）。']
+        """
+        return cls(quotes="keep", newline=newline, semicolon=True, colon="list")
 
     @classmethod
-    def patent(cls) -> ChineseSentenceTokenizer:
-        """For patent claims, whose sentences are as long as the claim: ；and ：end."""
-        return cls(semicolon=True, colon=True)
+    def patent(cls, newline: NewlineRule = "line") -> ChineseSentenceTokenizer:
+        """For patent claims, whose sentences are as long as the claim: each feature is a unit, and so is the preamble.
+
+        Sets ``semicolon=True``, ``colon=True`` and ``quotes="keep"``; ``ellipsis`` stays "auto". Nothing ends inside a
+        bracket, as in 电机（2；21）, nor between a step's label and the step. For claims, not for descriptions, whose
+        colons also introduce names and numbers.
+
+        Args:
+            newline: as for the class; "wrap" for claims out of a PDF.
+
+        Raises:
+            OptionError: ``newline`` has none of the values of the class.
+
+        Example:
+            >>> ChineseSentenceTokenizer.patent()("1.一种方法，其特征在于，包括：S1：采集图像；S2：提取特征。")
+            ['1.一种方法，其特征在于，包括：', 'S1：采集图像；', 'S2：提取特征。']
+        """
+        return cls(quotes="keep", newline=newline, semicolon=True, colon=True)
 
     def ends(self, text: str) -> list[int]:
         """The offset at which each sentence ends, ascending; the last is ``len(text)``, and "" has none.

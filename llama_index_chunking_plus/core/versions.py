@@ -337,7 +337,7 @@ class EditionRule:
     def _check_pattern(self) -> None:
         try:
             groups = re.compile("(?P<document>)" if self.file_pattern is None else self.file_pattern).groupindex
-        except re.error as error:
+        except (re.error, TypeError) as error:
             raise OptionError(f"file_pattern={self.file_pattern!r} is no regular expression: {error}") from error
         if "document" not in groups:
             raise OptionError(f"file_pattern={self.file_pattern!r} has no group (?P<document>...); add one")

@@ -7,13 +7,14 @@ import logging
 import re
 import threading
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from llama_index.core.base.embeddings.base import BaseEmbedding, Embedding
-from llama_index.core.bridge.pydantic import Field
+from llama_index.core.bridge.pydantic import Field, ValidationInfo, field_validator
 
-from llama_index_chunking_plus.errors import MissingExtraError
+from llama_index_chunking_plus.core.options import is_taken_for
+from llama_index_chunking_plus.errors import MissingExtraError, OptionError
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +35,7 @@ class OfflineEmbedding(BaseEmbedding):
         max_chars: characters of a text that are read; what follows does not count. Each takes about 15 kB of memory.
 
     Raises:
+        ValueError: a number is out of its range or a switch, or model_name is that of another model.
         MissingExtraError: at the first text, if the extra is not installed.
 
     Example:
@@ -44,13 +46,20 @@ class OfflineEmbedding(BaseEmbedding):
         True
     """
 
-    model_name: str = Field(
+    model_name: Literal["universal-sentence-encoder-multilingual-v3"] = Field(
         default="universal-sentence-encoder-multilingual-v3",
         description="The name of the embedding model.",
         frozen=True,
     )
     embed_batch_size: int = Field(default=256, description="Texts handed to the model at once.", gt=0, le=2048)
     max_chars: int = Field(default=8_000, description="Characters of a text that are read.", gt=0)
+
+    @field_validator("embed_batch_size", "max_chars", mode="before")
+    @classmethod
+    def _check_kind(cls, value: Any, info: ValidationInfo) -> Any:
+        if is_taken_for(value, int):
+            raise OptionError(f"{info.field_name}={value!r} is a switch, and no number; give a whole number from 1")
+        return value
 
     @classmethod
     def class_name(cls) -> str:

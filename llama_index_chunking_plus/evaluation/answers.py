@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llama_index_chunking_plus.core.numbered import DIGIT, HAN_NUMERAL
+from llama_index_chunking_plus.core.options import is_collection
 from llama_index_chunking_plus.errors import OptionError
 
 _NUMERAL = f"(?:{DIGIT}{{1,3}}|{HAN_NUMERAL}{{1,3}})"
@@ -56,14 +57,18 @@ def completeness_score(answer: str, expected_steps: Sequence[str]) -> Completene
         expected_steps: what it should say, in any order.
 
     Raises:
-        OptionError: a step has no words.
+        OptionError: a step has no words, or an argument is of another kind.
 
     Example:
         >>> completeness_score("先 关闭阀门，再加入５ ml 缓冲液。", ["1. 关闭阀门", "2. 加入 5 mL 缓冲液", "3. 静置"])
         CompletenessScore(covered=2, total=3, missing=('3. 静置',))
     """
+    if not isinstance(answer, str):
+        raise OptionError(f"answer={answer!r} is no text; give what was answered")
     if isinstance(expected_steps, str):
         raise OptionError(f"expected_steps={expected_steps!r} is one text; give a list of steps")
+    if not is_collection(expected_steps) or not all(isinstance(step, str) for step in expected_steps):
+        raise OptionError(f"expected_steps={expected_steps!r} is no list of texts; give a list of steps")
     said = _words(answer)
     missing = tuple(step for step in expected_steps if _step_words(step) not in said)
     return CompletenessScore(len(expected_steps) - len(missing), len(expected_steps), missing)

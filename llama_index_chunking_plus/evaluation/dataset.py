@@ -17,6 +17,7 @@ from typing import Literal
 
 import numpy as np
 
+from llama_index_chunking_plus.core.options import is_collection, is_filled_text, is_whole
 from llama_index_chunking_plus.core.spans import Span
 from llama_index_chunking_plus.errors import ChunkingPlusWarning, InputFileError, OptionError
 
@@ -68,10 +69,13 @@ class Quote:
     def __post_init__(self) -> None:
         if not isinstance(self.text, str) or not _BLANK.sub("", self.text):
             raise OptionError(f"a quote is {self.text!r}; it must hold words of the document")
-        if self.occurrence is not None and not _is_integer(self.occurrence, least=1):
+        if self.occurrence is not None and not is_whole(self.occurrence, least=1):
             raise OptionError(
                 f"occurrence={self.occurrence!r} of {_short(self.text)}; it must be a whole number from 1"
             )
+        problems = [] if self.span is None else list(span_problems("span", [self.span]))
+        if problems:
+            raise OptionError("; ".join(problems))
 
 
 @dataclass(frozen=True)
@@ -124,12 +128,18 @@ class EvaluationQuestion:
     def _problems(self) -> Iterator[str]:
         for name in ("question_id", "text", "document_id"):
             value = getattr(self, name)
-            if not isinstance(value, str) or not value.strip():
+            if not is_filled_text(value):
                 yield f"{name} is {value!r}; it must be a text that is not empty"
+        if self.section is not None and not is_filled_text(self.section):
+            yield f"section is {self.section!r}; it must be a text that is not empty, or None"
+        if not isinstance(self.place, str):
+            yield f"place is {self.place!r}; it must be a text"
         for name in ("tags", "expected_steps"):
             value = getattr(self, name)
-            if isinstance(value, str) or not all(isinstance(each, str) and each.strip() for each in value):
+            if not is_collection(value) or not all(map(is_filled_text, value)):
                 yield f"{name} is {value!r}; it must be a list of texts that are not empty"
+        if not is_collection(self.quotes) or not all(isinstance(quote, Quote) for quote in self.quotes):
+            yield f"quotes is {self.quotes!r}; it must be a list of Quote(...)"
         yield from span_problems("gold", self.gold)
         yield from span_problems("context", self.context)
 
@@ -154,6 +164,7 @@ class EvaluationSet:
 
     Raises:
         EvaluationSetError: two questions have one id.
+        OptionError: what is given is no list of questions.
 
     Example:
         >>> question = EvaluationQuestion("q1", "多久交货？", "contract.md", quotes=(Quote("三十日内"),))
@@ -166,7 +177,14 @@ class EvaluationSet:
     source: str = "questions"
 
     def __post_init__(self) -> None:
+        if not is_collection(self.questions):
+            raise OptionError(f"questions={self.questions!r} is no list; give a list of EvaluationQuestion(...)")
         object.__setattr__(self, "questions", tuple(self.questions))
+        for question in self.questions:
+            if not isinstance(question, EvaluationQuestion):
+                raise OptionError(f"{question!r} is no question; give EvaluationQuestion(...)")
+        if not isinstance(self.source, str):
+            raise OptionError(f"source={self.source!r} is no text; say where the questions come from")
         by_id: defaultdict[str, list[str]] = defaultdict(list)
         for number, question in enumerate(self.questions, 1):
             by_id[question.question_id].append(question.place or f"question {number}")
@@ -343,17 +361,16 @@ def _label(question: EvaluationQuestion) -> str:
 
 def span_problems(name: str, spans: Sequence[Sequence[int]]) -> Iterator[str]:
     """What is wrong with ranges that may be anything."""
+    if not is_collection(spans):
+        yield f"{name} is {spans!r}; it must be a list of [start, end]"
+        return
     for span in spans:
         if isinstance(span, str) or not isinstance(span, Sequence) or len(span) != 2:  # noqa: PLR2004  start and end
             yield f"{name} {span!r} is no [start, end]"
-        elif not all(_is_integer(edge, least=0) for edge in span):
+        elif not all(is_whole(edge, least=0) for edge in span):
             yield f"{name} {list(span)!r} must be two whole numbers from 0"
         elif span[0] >= span[1]:
             yield f"{name} {list(span)!r} is empty; its end must be after its start"
-
-
-def _is_integer(value: object, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 def _short(text: str) -> str:

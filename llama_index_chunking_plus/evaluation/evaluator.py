@@ -27,6 +27,7 @@ from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.schema import BaseNode, MetadataMode
 from llama_index.core.utils import get_tqdm_iterable
 
+from llama_index_chunking_plus.core.options import is_collection, is_number, is_path, is_whole
 from llama_index_chunking_plus.core.plan import Call, Plan, arun, run
 from llama_index_chunking_plus.core.sizing import replace_surrogates
 from llama_index_chunking_plus.errors import OptionError
@@ -115,19 +116,23 @@ class ChunkingEvaluator:
         _check_number("budget", budget, "1000 tokens is usual")
         if search not in get_args(SearchMode):
             raise OptionError(f"search={search!r} is none of {', '.join(get_args(SearchMode))}")
-        if isinstance(confidence, bool) or not 0 < confidence < 1:
+        if not is_number(confidence) or not 0 < confidence < 1:
             raise OptionError(f"confidence={confidence!r}; it must lie between 0 and 1, 0.95 say")
         if not isinstance(embed_model, BaseEmbedding):
             raise OptionError(
                 f"embed_model={embed_model!r} is no embedding model of LlamaIndex; pass OfflineEmbedding()"
             )
+        if work_dir is not None and not is_path(work_dir):
+            raise OptionError(f"work_dir={work_dir!r} is no path of a folder; pass one, or None to keep nothing")
+        if not isinstance(show_progress, bool):
+            raise OptionError(f"show_progress={show_progress!r} is neither True nor False; pass one of them")
         count = resolve_sizer("tokens", check_tokenizer(tokenizer)).size
         given = _Given.of(documents, questions)
         self.embed_model = embed_model
         self.confidence = confidence
         self.notes = given.notes
         self.bench = Bench(
-            given.documents, given.questions, k, search, budget, count, dict(boundaries or {}), show_progress
+            given.documents, given.questions, k, search, budget, count, _checked_boundaries(boundaries), show_progress
         )
         self._folder = None if work_dir is None else Path(work_dir)
         self._cache = VectorCache(None if self._folder is None else self._folder / _VECTORS)
@@ -292,9 +297,11 @@ class _Given:
     ) -> _Given:
         notes: list[Note] = []
         usable = {document.id_: document for document in _usable(_documents(documents), notes)}
-        asked = questions if isinstance(questions, EvaluationSet) else EvaluationSet(tuple(questions))
+        asked = questions if isinstance(questions, EvaluationSet) else EvaluationSet(questions)  # type: ignore[arg-type]
         if not len(asked):
-            raise OptionError("there are no questions; give at least one, 20 or more to tell strategies apart")
+            raise OptionError(
+                "questions: there are no questions in it; give one at least, 20 or more to tell strategies apart"
+            )
         texts = {name: document.text for name, document in usable.items()}
         notes += [_not_asked(question) for question in asked.without_document(texts)]
         return cls(tuple(usable.values()), asked.resolve(texts, missing="skip").questions, tuple(notes))
@@ -308,14 +315,24 @@ def _not_asked(question: EvaluationQuestion) -> Note:
 
 def _documents(given: Iterable[Document] | Mapping[str, str]) -> list[Document]:
     """The documents as copies that stand for themselves, without half characters."""
-    documents = [Document(id_=name, text=text) for name, text in given.items()] if isinstance(given, Mapping) else given
-    listed = list(documents)
+    if isinstance(given, Mapping):
+        listed: list[Document] = [_text_document(name, text) for name, text in given.items()]
+    elif is_collection(given):
+        listed = list(given)
+    else:
+        raise OptionError(f"documents={given!r} is no list; give LlamaIndex Documents, or a mapping from ids to texts")
     for each in listed:
         if not isinstance(each, Document):
             raise OptionError(f"{each!r} is no document; give LlamaIndex Documents, or a mapping from ids to texts")
     if not listed:
-        raise OptionError("there are no documents; give those that the questions are about")
+        raise OptionError("documents: there are no documents in it; give those that the questions are about")
     return [_standing_alone(document) for document in listed]
+
+
+def _text_document(name: object, text: object) -> Document:
+    if not isinstance(name, str) or not isinstance(text, str):
+        raise OptionError(f"documents has {name!r}: {text!r}; a mapping gives each id, a text, its document's text")
+    return Document(id_=name, text=text)
 
 
 def _standing_alone(document: Document) -> Document:
@@ -354,8 +371,21 @@ def _free_name(name: str, taken: set[str]) -> str:
 
 
 def _check_number(name: str, value: object, usual: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    if not is_whole(value, least=1):
         raise OptionError(f"{name}={value!r}; it must be a whole number from 1; {usual}")
+
+
+def _checked_boundaries(boundaries: Mapping[str, Sequence[int]] | None) -> dict[str, Sequence[int]]:
+    if boundaries is None:
+        return {}
+    if not isinstance(boundaries, Mapping) or not all(
+        isinstance(name, str) and is_collection(ends) and all(is_whole(end, least=0) for end in ends)
+        for name, ends in boundaries.items()
+    ):
+        raise OptionError(
+            f"boundaries={boundaries!r}; it must give document ids lists of characters, {{'guide': [120, 480]}} say"
+        )
+    return dict(boundaries)
 
 
 # ------------------------------------------------------------------------------------------------ what is told

@@ -187,7 +187,12 @@ class FrozenEmbedding(BaseEmbedding):
         self._counts["cached"] += len(known)
         batches = list(_batches(missing, self.model.embed_batch_size if kind == "text" else 1))
         for batch in get_tqdm_iterable(batches, show_progress and bool(batches), "Embedding"):
-            answer = yield self._request(batch, kind)
+            try:
+                answer = yield self._request(batch, kind)
+            except Exception as error:
+                raise EmbeddingError(
+                    f"the embedding model failed on {len(batch)} texts, {batch[0][:40]!r} the first: {error!r}"
+                ) from error
             fresh = dict(zip(batch, _checked(answer, batch), strict=True))
             yield Call(partial(self._cache.put, name, fresh))
             self._counts["embedded"] += len(fresh)
@@ -289,6 +294,11 @@ class FrozenIndex:
     def _dense(self, questions: Vectors, depth: int) -> list[Ranked]:
         chunks = unit(np.empty((0, 1), dtype=np.float32) if self.vectors is None else self.vectors)
         asked = unit(questions)
+        if chunks.shape[1] != asked.shape[1]:
+            raise EmbeddingError(
+                f"the embedding model gave texts vectors of length {chunks.shape[1]}, and questions vectors of length "
+                f"{asked.shape[1]}; use one model for both"
+            )
         rows = max(1, _BLOCK // len(chunks))
         blocks = (asked[start : start + rows] for start in range(0, len(asked), rows))
         return [_best(scores, depth) for block in blocks for scores in block @ chunks.T]

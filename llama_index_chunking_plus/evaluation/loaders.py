@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from llama_index_chunking_plus.core.options import is_path
 from llama_index_chunking_plus.core.spans import Span
 from llama_index_chunking_plus.errors import ChunkingPlusWarning, InputFileError, OptionError
 from llama_index_chunking_plus.evaluation.dataset import (
@@ -108,7 +109,7 @@ def load_questions(path: Path | str) -> EvaluationSet:
         >>> [question.text for question in load_questions(path)]
         ['保修多久？']
     """
-    source, text = str(path), _read(Path(path))
+    source, text = str(path), _read(_path(path))
     questions: list[EvaluationQuestion] = []
     problems: list[str] = []
     for ordinal, (line, content) in enumerate(_lines(text), 1):
@@ -124,7 +125,7 @@ def load_questions(path: Path | str) -> EvaluationSet:
 def save_questions(questions: EvaluationSet, path: Path | str) -> None:
     """Write the questions as `load_questions` reads them; quotes with known ranges are written with both."""
     lines = [json.dumps(_record(question), ensure_ascii=False) + "\n" for question in questions]
-    Path(path).write_text("".join(lines), encoding="utf-8")
+    _path(path).write_text("".join(lines), encoding="utf-8")
 
 
 def _record(question: EvaluationQuestion) -> dict[str, Any]:
@@ -455,6 +456,12 @@ def _noted(problems: list[str], place: str, make: Callable[..., T], *args: Any) 
     return None
 
 
+def _path(path: Path | str) -> Path:
+    if not is_path(path):
+        raise InputFileError(f"path={path!r} is no path of a file; pass one, such as 'questions.jsonl'")
+    return Path(path)
+
+
 def _read(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8-sig")
@@ -466,7 +473,7 @@ def _read(path: Path) -> str:
 
 def _json_file(path: Path | str) -> Any:
     try:
-        return _parsed(_read(Path(path)))
+        return _parsed(_read(_path(path)))
     except OptionError as error:
         raise EvaluationSetError(str(path), [str(error)]) from error
 

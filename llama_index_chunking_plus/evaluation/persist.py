@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import reprlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
@@ -25,6 +26,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
+from llama_index_chunking_plus.core.options import is_path, is_whole
 from llama_index_chunking_plus.core.plan import Call, Plan, arun, run
 from llama_index_chunking_plus.errors import OptionError, StoreMismatchError
 from llama_index_chunking_plus.evaluation.frozen import model_identity
@@ -105,11 +107,12 @@ def persist_selection(
         show_progress: show a progress bar.
 
     Raises:
-        OptionError: no strategy is selected, or the winner is a retriever.
+        OptionError: no strategy is selected, the winner is a retriever or was searched with words, or an argument is of
+            another kind.
         StoreMismatchError: the strategies were evaluated with another model, or the folder's store was made with one.
         StoreBusyError: another process writes to the folder.
     """
-    pipeline = _prepared(result, Path(folder), embed_model, vector_store)
+    pipeline = _prepared(result, _folder(folder), embed_model, vector_store)
     place = Path(folder) / _DOCUMENTS
     return sync_documents(
         documents, pipeline, persist_dir=place, delete_missing=delete_missing, show_progress=show_progress
@@ -127,7 +130,7 @@ async def async_persist_selection(
     show_progress: bool = False,
 ) -> SyncReport:
     """`persist_selection`, awaited."""
-    pipeline = _prepared(result, Path(folder), embed_model, vector_store)
+    pipeline = _prepared(result, _folder(folder), embed_model, vector_store)
     place = Path(folder) / _DOCUMENTS
     return await async_sync_documents(
         documents, pipeline, persist_dir=place, delete_missing=delete_missing, show_progress=show_progress
@@ -138,6 +141,12 @@ def _prepared(
     result: SelectionResult, folder: Path, embed_model: BaseEmbedding, vector_store: BasePydanticVectorStore
 ) -> IngestionPipeline:
     """The pipeline of the winner; the folder remembers the choice."""
+    if not isinstance(result, SelectionResult):
+        raise OptionError(f"result={reprlib.repr(result)} is no SelectionResult; pass what evaluator.select(...) gave")
+    if not isinstance(vector_store, BasePydanticVectorStore):
+        raise OptionError(f"vector_store={reprlib.repr(vector_store)} is no vector store of LlamaIndex; pass one")
+    _check_model(embed_model)
+    _check_search(str(result.selected_strategy), result.report.run.search, result.selected_strategy is not None)
     evaluated = result.report.run.embed_model
     if evaluated != embed_model.model_name:
         raise StoreMismatchError(
@@ -156,6 +165,17 @@ def _prepared(
             )
         _write(folder, choice)
     return IngestionPipeline(transformations=[parser, embed_model], vector_store=vector_store)
+
+
+def _check_model(embed_model: object) -> None:
+    if not isinstance(embed_model, BaseEmbedding):
+        raise OptionError(f"embed_model={embed_model!r} is no embedding model of LlamaIndex; pass OfflineEmbedding()")
+
+
+def _folder(folder: Path | str) -> Path:
+    if not is_path(folder):
+        raise OptionError(f"folder={folder!r} is no path of a folder; pass one, such as 'selected'")
+    return Path(folder)
 
 
 def _choice(result: SelectionResult, parser: NodeParser, embed_model: BaseEmbedding) -> Choice:
@@ -248,9 +268,15 @@ def load_selection(
         parser: the winner's parser, to ingest more documents with, where it is not one of this package.
 
     Raises:
+        OptionError: an argument of another kind.
         StoreMismatchError: nothing was persisted there; or k, the model or the parser is another one.
     """
-    choice = _read(Path(folder))
+    _check_model(embed_model)
+    if k is not None and not is_whole(k, least=1):
+        raise OptionError(f"k={k!r}; it must be a whole number from 1, or None for that of the winner")
+    if parser is not None and not isinstance(parser, NodeParser):
+        raise OptionError(f"parser={parser!r} is no node parser of LlamaIndex; pass the winner's, or None")
+    choice = _read(_folder(folder))
     if k is not None and k != choice.k:
         raise StoreMismatchError(
             f"{choice.strategy!r} was selected with k={choice.k}, not {k}: with more results small chunks gain, with "

@@ -35,6 +35,9 @@ class Placement:
 def place_nodes(nodes: Sequence[BaseNode], texts: Mapping[str, str]) -> Placement:
     """The place of each node: where its offsets say if that is its text, else where its text stands, in order.
 
+    A node that does not name its document is of the only one, or of one that holds its text: of several that do, the
+    one where its offsets are true, or that of the node before it.
+
     Args:
         nodes: those of a parser, each document's in order.
         texts: the text of each document by its id.
@@ -45,7 +48,7 @@ def place_nodes(nodes: Sequence[BaseNode], texts: Mapping[str, str]) -> Placemen
         >>> place_nodes([node], {"a": "甲。乙\\n丙。"}).places
         (Located(document_id='a', span=Span(start=2, end=6)),)
     """
-    owners = [_owner(node, texts) for node in nodes]
+    owners = _owners(nodes, texts)
     by_document: defaultdict[str, list[int]] = defaultdict(list)
     for position, owner in enumerate(owners):
         if owner is not None:
@@ -63,9 +66,44 @@ def place_nodes(nodes: Sequence[BaseNode], texts: Mapping[str, str]) -> Placemen
     return Placement(tuple(found), alignment)
 
 
+def _owners(nodes: Sequence[BaseNode], texts: Mapping[str, str]) -> list[str | None]:
+    holders = _Holders(texts)
+    owners: list[str | None] = []
+    for node in nodes:
+        owners.append(_owner(node, texts) or holders.of(node, before=owners[-1] if owners else None))
+    return owners
+
+
 def _owner(node: BaseNode, texts: Mapping[str, str]) -> str | None:
     """The document of a node: its source, or itself."""
     return next((name for name in (node.ref_doc_id, node.node_id) if name in texts), None)
+
+
+class _Holders:
+    """The documents of nodes that name none, by their text."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = texts
+        self._places: dict[str, Places] = {}
+
+    def places(self, name: str) -> Places:
+        """Where quotes stand in a document."""
+        if name not in self._places:
+            self._places[name] = Places(self._texts[name])
+        return self._places[name]
+
+    def of(self, node: BaseNode, before: str | None = None) -> str | None:
+        """The only document; or one that holds the text: where the offsets are true, else ``before``, else the first."""
+        if len(self._texts) == 1:
+            return next(iter(self._texts))
+        content = _content(node)
+        if not content.strip():
+            return None
+        holding = [name for name, text in self._texts.items() if content in text]
+        holding = holding or [name for name in self._texts if self.places(name).loose(content)]
+        return min(
+            holding, key=lambda name: (_told(node, self._texts[name]) is None, name != before), default=None
+        )
 
 
 def _told(node: BaseNode, text: str) -> Span | None:
@@ -110,12 +148,12 @@ class Whereabouts:
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self._texts = texts
-        self._places: dict[str, Places] = {}
+        self._holders = _Holders(texts)
         self._known: dict[tuple[str, str, int], Span | None] = {}
 
     def of(self, node: BaseNode) -> Located | None:
         """The place of a node: of several places of its text, that which holds its own offset, or the nearest to it."""
-        owner = _owner(node, self._texts)
+        owner = _owner(node, self._texts) or self._holders.of(node)
         if owner is None:
             return None
         span = _told(node, self._texts[owner]) or self._found(owner, node)
@@ -142,9 +180,7 @@ class Whereabouts:
         if key not in self._known:
             if len(self._known) >= _LONGEST_KEPT:
                 self._known.clear()
-            if owner not in self._places:
-                self._places[owner] = Places(self._texts[owner])
-            places = self._places[owner]
+            places = self._holders.places(owner)
             found = places.exact(content) or (places.loose(content) if content.strip() else [])
             self._known[key] = min(found, key=lambda span: _distance(span, near), default=None)
         return self._known[key]

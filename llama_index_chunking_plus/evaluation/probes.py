@@ -9,6 +9,7 @@ A probe is whole if one chunk shows all of its parts, in its range or in what it
 
 from __future__ import annotations
 
+import reprlib
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from typing import Literal, NamedTuple, TypeVar
 from llama_index.core.schema import BaseNode, MetadataMode
 
 from llama_index_chunking_plus.core.align import align
+from llama_index_chunking_plus.core.options import is_collection, is_whole
 from llama_index_chunking_plus.core.parents import ParentRef, WindowRef
 from llama_index_chunking_plus.core.sections import TAIL_KEY
 from llama_index_chunking_plus.core.spans import Span
@@ -161,10 +163,11 @@ def completeness_probes(
         ['procedure']
     """
     chosen = _checked_kinds(kinds)
-    if not (max_per_kind >= 1 and 1 <= min_length <= max_length):
+    lengths_fit = is_whole(min_length, least=1) and is_whole(max_length, least=min_length)
+    if not (lengths_fit and is_whole(max_per_kind, least=1)):
         raise OptionError(
-            f"max_per_kind={max_per_kind}, min_length={min_length}, max_length={max_length}; the first two must be at "
-            "least 1, and max_length not below min_length"
+            f"max_per_kind={max_per_kind!r}, min_length={min_length!r}, max_length={max_length!r}; they must be whole "
+            "numbers, the first two at least 1, and max_length not below min_length"
         )
     texts = _texts(documents)
     probes: list[Probe] = []
@@ -176,22 +179,19 @@ def completeness_probes(
 
 
 def _checked_kinds(kinds: Iterable[ProbeKind] | None) -> list[ProbeKind]:
-    chosen = list(FINDERS if kinds is None else dict.fromkeys(kinds))
-    unknown = [kind for kind in chosen if kind not in FINDERS]
+    if kinds is not None and not is_collection(kinds):
+        raise OptionError(f"kinds={kinds!r} is no list; choose some of {', '.join(FINDERS)}, or None for all")
+    chosen = list(FINDERS if kinds is None else kinds)
+    unknown = [kind for kind in chosen if kind not in tuple(FINDERS)]
     if unknown or not chosen:
         raise OptionError(f"kinds={unknown or chosen!r}; choose some of {', '.join(FINDERS)}")
-    return chosen
+    return list(dict.fromkeys(chosen))
 
 
 def _texts(documents: Iterable[BaseNode] | Mapping[str, str]) -> dict[str, str]:
-    pairs = (
-        documents.items()
-        if isinstance(documents, Mapping)
-        else ((document.node_id, document.get_content(metadata_mode=MetadataMode.NONE)) for document in documents)
-    )
     texts: dict[str, str] = {}
     twice = list[str]()
-    for name, text in pairs:
+    for name, text in _named_texts(documents):
         if not name.strip():
             raise OptionError(f"a document has the id {name!r}; give it one that is not empty")
         if texts.setdefault(name, text) != text:
@@ -204,6 +204,20 @@ def _texts(documents: Iterable[BaseNode] | Mapping[str, str]) -> dict[str, str]:
             stacklevel=3,
         )
     return texts
+
+
+def _named_texts(documents: Iterable[BaseNode] | Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Id and text of each document."""
+    is_mapping = isinstance(documents, Mapping)
+    if not is_mapping and not is_collection(documents):
+        raise OptionError(f"documents={documents!r} is no list; give documents, or a mapping from ids to texts")
+    for each in documents.items() if isinstance(documents, Mapping) else documents:
+        if isinstance(each, BaseNode):
+            yield each.node_id, each.get_content(metadata_mode=MetadataMode.NONE)
+        elif is_mapping and all(isinstance(part, str) for part in each):
+            yield each
+        else:
+            raise OptionError(f"documents has {each!r}; give documents, or a mapping from ids to texts")
 
 
 def _chosen(document: ProbedText, kind: ProbeKind, most: int, shortest: int) -> list[Found]:
@@ -287,7 +301,7 @@ def shown_chunks(nodes: Iterable[BaseNode], texts: Mapping[str, str], *, returns
         >>> shown.n_lost, len(shown.by_document["a"]) == len(nodes)
         (0, True)
     """
-    if returns not in {"node", "parent", "window"}:
+    if returns not in ("node", "parent", "window"):
         raise OptionError(f'returns={returns!r}; it must be "node", "parent" or "window"')
     groups: defaultdict[str | None, list[BaseNode]] = defaultdict(list)
     for node in nodes:
@@ -495,6 +509,9 @@ def probe_completeness(
         probes: what must be whole.
         strategy: its name, for the report.
 
+    Raises:
+        OptionError: an argument of another kind.
+
     Example:
         >>> steps = ["1. 打开包装，取出主机和电源。", "2. 接上电源，等指示灯变绿。", "3. 按住复位键三秒，松开即可。"]
         >>> text = "\\n".join(["安装步骤如下：", "", *steps])
@@ -502,6 +519,12 @@ def probe_completeness(
         >>> [probe_completeness({"手册": ranges}, probes).score for ranges in ([(0, 70)], [(0, 30), (30, 70)])]
         [1.0, 0.0]
     """
+    if not isinstance(chunks, Mapping) or not all(map(is_collection, chunks.values())):
+        raise OptionError(f"chunks={reprlib.repr(chunks)} is no mapping from document ids to lists of chunks")
+    if not isinstance(probes, ProbeSet):
+        raise OptionError(f"probes={reprlib.repr(probes)} is no ProbeSet; make one with completeness_probes(...)")
+    if not isinstance(strategy, str):
+        raise OptionError(f"strategy={strategy!r} is no text; pass the name that the report is to show")
     shown = {name: _sorted_chunks(chunks.get(name, ()), len(text)) for name, text in probes.texts.items()}
     judged = [_judged(probes.texts[probe.document_id], probe, shown[probe.document_id]) for probe in probes]
     partials: defaultdict[ProbeKind, list[float]] = defaultdict(list)

@@ -8,11 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import Any, Literal
 
 from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.node_parser import NodeParser
 
+from llama_index_chunking_plus.core.options import is_filled_text, is_number, is_whole
 from llama_index_chunking_plus.errors import OptionError
 from llama_index_chunking_plus.evaluation.results import (
     EvaluationReport,
@@ -28,6 +30,7 @@ from llama_index_chunking_plus.evaluation.routing import RoutingNodeParser
 from llama_index_chunking_plus.evaluation.significance import paired_test
 from llama_index_chunking_plus.evaluation.strategies import Strategy
 from llama_index_chunking_plus.evaluation.summary import LEAST_FOR_INTERVAL, figure
+from llama_index_chunking_plus.evaluation.trial import measure_infos
 
 _ORDER: dict[RowStatus, int] = {"selected": 0, "tied": 1, "worse": 2, "eliminated": 3, "failed": 4}
 _ROUNDING = 1e-9
@@ -42,7 +45,8 @@ class StrategySelector:
     A strategy ties with the best if its figure is at most ``tolerance``, or one question, below, and a paired test does
     not tell the two apart. A tie wins if it shows at least 5 % fewer tokens to a question than the best; or about as
     many, with 5 % fewer in the store. Of several the cheapest wins, then the one with the fewest chunks. A strategy
-    breaks no limit of something that is not known of it, as the inflation of a retriever.
+    breaks no limit of something that is not known of it, as the inflation of a retriever. Where the best figure is 0,
+    none is selected.
 
     Args:
         measure: a measure of questions, by its name in the report: "recall", or "recall_budget" at an equal number of
@@ -58,7 +62,7 @@ class StrategySelector:
             all.
 
     Raises:
-        OptionError: an option is out of its range.
+        OptionError: an option is out of its range, or there is no such measure of questions.
 
     Example:
         >>> from llama_index_chunking_plus.evaluation.results import RunInfo
@@ -80,17 +84,20 @@ class StrategySelector:
     per: Literal["section", "tag"] | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.measure, str) or not self.measure:
+        if not is_filled_text(self.measure):
             raise OptionError(f"measure={self.measure!r} is no name of a measure; recall is usual")
-        if self.per not in {None, "section", "tag"}:
+        _check_measure(self.measure, [info.name for info in measure_infos(1, 1) if info.of == "question"])
+        if self.per not in (None, "section", "tag"):
             raise OptionError(f"per={self.per!r} is none of None, 'section', 'tag'")
         for name, least in _LEAST.items():
             value = getattr(self, name)
-            if value is not None and not (_is_number(value) and value >= least):
+            if value is not None and not (is_number(value) and value >= least):
                 raise OptionError(f"{name}={value!r}; it must be a number from {least}, or None for no limit")
-        if not (_is_number(self.tolerance) and self.tolerance >= 0):
+        if self.max_chunks is not None and not is_whole(self.max_chunks, least=1):
+            raise OptionError(f"max_chunks={self.max_chunks!r}; it must be a whole number from 1, or None for no limit")
+        if not (is_number(self.tolerance) and self.tolerance >= 0):
             raise OptionError(f"tolerance={self.tolerance!r}; it must be a number from 0; 0.05 is usual")
-        if not (_is_number(self.confidence) and 0 < self.confidence < 1):
+        if not (is_number(self.confidence) and 0 < self.confidence < 1):
             raise OptionError(f"confidence={self.confidence!r}; it must lie between 0 and 1, 0.95 say")
 
     @property
@@ -125,8 +132,8 @@ class StrategySelector:
     def _measure_of(self, report: EvaluationReport) -> tuple[str, int]:
         """What tables call the measure, and 1 if more is better, else -1."""
         known = {info.name: info for info in report.measures if info.of == "question"}
-        if known and self.measure not in known:
-            raise OptionError(f"measure={self.measure!r} is none of {', '.join(known)}")
+        if known:
+            _check_measure(self.measure, list(known))
         info = known.get(self.measure)
         return (info.label, 1 if info.higher_is_better else -1) if info else (self.measure, 1)
 
@@ -137,7 +144,8 @@ class StrategySelector:
             reason = judge.reason(rows)
             if len(questions) < LEAST_FOR_INTERVAL:
                 winner = overall
-                reason = f"{len(questions)} questions are too few to choose by; the winner over all questions is taken."
+                n_asked = _counted(len(questions), "question is", "questions are")
+                reason = f"{n_asked} too few to choose by; the winner over all questions is taken."
             yield Route(kind, len(questions), winner, reason, rows)
 
     def _kinds(self, questions: Iterable[QuestionResult]) -> dict[str, list[QuestionResult]]:
@@ -229,10 +237,6 @@ _KEYS = {"section": "section", "tag": "tags"}
 _LEAST = {"max_inflation": 1, "min_chunk_tokens": 0, "max_chunk_tokens": 1, "max_chunks": 1, "max_context_tokens": 1}
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)
-
-
 class _Judge:
     """Compares strategies on some questions."""
 
@@ -279,6 +283,9 @@ class _Judge:
             return {}
         means = {name: figure(values[name], self._selector.confidence) for name in standing}
         best = max(standing, key=lambda name: (self._sign * means[name].mean, *map(_negated, _cost(standing[name]))))
+        if self._sign * means[best].mean == 0 < self._sign:
+            nothing = f"It found nothing: {self._label} is 0."
+            return {name: _row_of(standing[name], "eliminated", nothing, means[name]) for name in standing}
         rows = {name: self._against(name, best, values, means, standing[name]) for name in standing}
         ties = [name for name, row in rows.items() if row.status == "tied" and _is_cheaper(row, rows[best])]
         winner = min(ties or [best], key=lambda name: (*_cost(standing[name]), -self._sign * means[name].mean))
@@ -304,7 +311,8 @@ class _Judge:
         is_sure = test.p_value <= 1 - self._selector.confidence
         is_tie = near and not is_sure
         verdict = "no worse as far as can be told" if is_tie else _WORSE[is_sure]
-        known = f"{self._label} is {means[name].mean:.3f}, {behind:.3f} behind {best!r} (p = {test.p_value:.3f})"
+        apart = f"{behind:.3f} behind" if behind >= 0.0005 else "level with"  # noqa: PLR2004  half of the last digit
+        known = f"{self._label} is {means[name].mean:.3f}, {apart} {best!r} (p = {test.p_value:.3f})"
         row = _row_of(strategy, "tied" if is_tie else "worse", f"{known}: {verdict}.", means[name])
         return replace(row, difference=Figure(*test.difference, test.n_questions), p_value=test.p_value)
 
@@ -336,12 +344,18 @@ class _Judge:
         winner = next((row for row in rows if row.status == "selected"), None)
         if winner is None or winner.value is None:
             details = " ".join(f"{row.name!r}: {row.reason}" for row in rows)
-            return f"No strategy is selected: {out or 'there is none'}. {details}".strip()
+            found_nothing = "no strategy found anything; " if self._found_nothing(rows) else ""
+            return f"No strategy is selected: {found_nothing}{out or 'there is none'}. {details}".strip()
         return (
-            f"{winner.name!r} is selected, with {self._label} {_with_interval(winner.value)} over {winner.value.n} "
-            f"questions: {winner.reason.rstrip('.')}{self._inflation(winner)}; of {len(rows)} strategies "
+            f"{winner.name!r} is selected, with {self._label} {_with_interval(winner.value)} over "
+            f"{_counted(winner.value.n, 'question', 'questions')}: {winner.reason.rstrip('.')}"
+            f"{self._inflation(winner)}; of {_counted(len(rows), 'strategy', 'strategies')} "
             f"{out or 'none is eliminated'}."
         )
+
+    def _found_nothing(self, rows: Sequence[SelectionRow]) -> bool:
+        means = [row.value.mean for row in rows if row.value]
+        return self._sign > 0 and bool(means) and not any(means)
 
     def _inflation(self, winner: SelectionRow) -> str:
         if winner.inflation is None:
@@ -395,6 +409,17 @@ def _is_cheaper(row: SelectionRow, best: SelectionRow) -> bool:
     return None not in (row.index_tokens, best.index_tokens) and (row.index_tokens or 0) < (1 - _WORTH) * (
         best.index_tokens or 0
     )
+
+
+def _check_measure(name: str, known: Sequence[str]) -> None:
+    if name not in known:
+        near = get_close_matches(name, known, n=1)
+        meant = f"; did you mean {near[0]!r}?" if near else ""
+        raise OptionError(f"measure={name!r} is none of {', '.join(known)}{meant}")
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
 
 
 def _negated(value: float) -> float:

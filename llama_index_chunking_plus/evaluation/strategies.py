@@ -31,6 +31,7 @@ from llama_index.core.postprocessor import MetadataReplacementPostProcessor
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 
+from llama_index_chunking_plus.core.options import is_filled_text, is_whole
 from llama_index_chunking_plus.core.sentences import chinese_sentence_tokenizer
 from llama_index_chunking_plus.errors import OptionError
 from llama_index_chunking_plus.node_parser import (
@@ -90,15 +91,20 @@ class Strategy:
     hits_per_result: int = 1
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name.strip():
+        if not is_filled_text(self.name):
             raise OptionError(f"name={self.name!r} of a strategy must be a text that is not empty")
+        for option, value, kind in (("parser", self.parser, NodeParser), ("retriever", self.retriever, BaseRetriever)):
+            if value is not None and not isinstance(value, kind) and not callable(value):
+                raise OptionError(
+                    f"{option}={value!r} of strategy {self.name!r} is neither a {kind.__name__} nor a function to one"
+                )
         if (self.parser is None) == (self.retriever is None):
             raise OptionError(f"strategy {self.name!r} needs a parser or a retriever, and not both")
-        if self.expansion not in _EXPANSIONS:
+        if self.expansion not in tuple(_EXPANSIONS):
             raise OptionError(f"expansion={self.expansion!r} is none of {', '.join(_EXPANSIONS)}")
         if self.retriever is not None and self.expansion != "none":
             raise OptionError(f"strategy {self.name!r} is a retriever; it expands its hits itself, leave expansion out")
-        if isinstance(self.hits_per_result, bool) or self.hits_per_result < 1:
+        if not is_whole(self.hits_per_result, least=1):
             raise OptionError(f"hits_per_result={self.hits_per_result!r}; it must be a whole number from 1")
 
     @property

@@ -168,11 +168,14 @@ def _text_lost(result: StrategyResult) -> Iterator[FailureSignal]:
     covered = sum(span.end - span.start for chunks in result.chunks for span in chunks.spans)
     if alignment is None or not (alignment.lost or alignment.characters_left_out > _LOST * max(1, covered)):
         return
+    n_lost, n_left = alignment.lost, alignment.characters_left_out
     yield FailureSignal(
         "text_lost",
         result.name,
-        f"{alignment.lost} chunks stand nowhere in the documents, and {alignment.characters_left_out} characters of "
-        "the documents stand in no chunk.",
-        "Take a parser that keeps the text as it is; what it drops cannot be found.",
+        f"{n_lost} {'chunk stands' if n_lost == 1 else 'chunks stand'} nowhere in the documents, and {n_left} "
+        f"{'character' if n_left == 1 else 'characters'} of the documents {'stands' if n_left == 1 else 'stand'} in no "
+        "chunk.",
+        "Take a parser that keeps the words as they are: a chunk with others counts as nothing when it is found, and "
+        "what is dropped cannot be found.",
         {"lost": float(alignment.lost), "characters_left_out": float(alignment.characters_left_out)},
     )

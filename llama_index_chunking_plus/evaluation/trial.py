@@ -39,7 +39,7 @@ from llama_index_chunking_plus.evaluation.measures import (
     size_statistics,
     within_budget,
 )
-from llama_index_chunking_plus.evaluation.placement import Whereabouts, place_nodes
+from llama_index_chunking_plus.evaluation.placement import Placement, Whereabouts, place_nodes
 from llama_index_chunking_plus.evaluation.results import (
     Alignment,
     Cost,
@@ -196,6 +196,7 @@ class Trial:
             hits = yield Call(partial(retriever.retrieve, text), partial(retriever.aretrieve, text))
             found = self._located(hits)
             answers[question.question_id] = self._answer(question, found[: self._bench.k], found)
+        _check_found([hit.span for answer in answers.values() for hit in answer.hits], "results")
         context = self._context_tokens(answers.values())
         return Outcome("retriever", configuration(retriever), answers, cost=Cost(seconds, None, context))
 
@@ -216,9 +217,12 @@ class Trial:
         seconds = time.perf_counter() - began
         if not nodes and self._bench.documents:
             raise OptionError("it made no chunk with any text; check its options on one document")
+        placement = yield Call(partial(place_nodes, nodes, self._bench.texts))
+        _check_found(placement.places, "chunks")
         indexed = [node.get_content(metadata_mode=MetadataMode.EMBED) for node in nodes]
         ranked = yield from self._search(nodes, indexed)
-        outcome: Outcome = yield Call(partial(self._outcome, configuration(parser), nodes, indexed, ranked, seconds))
+        finish = partial(self._outcome, configuration(parser), nodes, placement, indexed, ranked, seconds)
+        outcome: Outcome = yield Call(finish)
         return outcome
 
     def _search(self, nodes: Sequence[BaseNode], indexed: Sequence[str]) -> Plan[list[Ranked]]:
@@ -242,11 +246,11 @@ class Trial:
         self,
         configured: dict[str, Any],
         nodes: Sequence[BaseNode],
+        placement: Placement,
         indexed: Sequence[str],
         ranked: Sequence[Ranked],
         seconds: float,
     ) -> Outcome:
-        placement = place_nodes(nodes, self._bench.texts)
         chunks = _Chunks(self._bench, nodes, placement.places, self._returned(nodes, placement.places))
         expand = self._expansion(nodes, placement.places)
         answers = {}
@@ -385,6 +389,15 @@ class _Documents(SimpleDocumentStore):
     def docs(self) -> dict[str, BaseNode]:
         """All documents by id."""
         return dict(self._originals)
+
+
+def _check_found(places: Sequence[object], what: str) -> None:
+    """A strategy of which no chunk or result has a place would be judged by nothing."""
+    if places and all(place is None for place in places):
+        raise OptionError(
+            f"none of its {len(places)} {what} can be found in the documents: their words stand in none of them; keep "
+            "the text as it is, or let nodes name their document (SOURCE) and their offsets"
+        )
 
 
 def _by_document(places: Iterable[Located | None]) -> dict[str, list[Span]]:

@@ -26,6 +26,7 @@ from llama_index_chunking_plus.core.headers import (
 )
 from llama_index_chunking_plus.core.sections import GOES_ON_KEY, LEAD_KEY
 from llama_index_chunking_plus.errors import OptionError
+from llama_index_chunking_plus.node_parser.options import CheckedOptions
 from llama_index_chunking_plus.node_parser.tokenizers import (
     TokenizerOption,
     portable_tokenizer,
@@ -35,7 +36,7 @@ from llama_index_chunking_plus.node_parser.tokenizers import (
 _BLANK_LINE = "\n\n"  # between header and text, in LlamaIndex's own template of a node
 
 
-class ContextHeaderTransform(TransformComponent):
+class ContextHeaderTransform(CheckedOptions, TransformComponent):
     """Puts a line ahead of each chunk, for those that search: title > section > section（v2.1，更新于 2025-03-01）.
 
     It stands behind a node parser, any of them, and ahead of the embedding model. The line is the first key of the
@@ -106,7 +107,10 @@ class ContextHeaderTransform(TransformComponent):
     def _fill_keys(cls, value: Any) -> Any:
         if not isinstance(value, Mapping):
             raise OptionError(f"keys={value!r} is no mapping; give the metadata of a field: {{'title': ('name',)}}")
-        given = {field: (keys,) if isinstance(keys, str) else tuple(keys) for field, keys in value.items()}
+        given = {field: (keys,) if isinstance(keys, str) else keys for field, keys in value.items()}
+        wrong = [field for field, keys in given.items() if not isinstance(keys, list | tuple)]
+        if wrong:
+            raise OptionError(f"keys={value!r} gives {wrong[0]!r} no name; give it a metadata key, or a list of such")
         return {**HEADER_KEYS, **given}
 
     def __getstate__(self) -> dict[Any, Any]:

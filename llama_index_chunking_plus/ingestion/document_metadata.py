@@ -27,6 +27,7 @@ from llama_index_chunking_plus.core.headers import (
 from llama_index_chunking_plus.core.markdown import markdown_blocks
 from llama_index_chunking_plus.core.numbered import numbered_blocks, structure_of
 from llama_index_chunking_plus.errors import ChunkingPlusWarning
+from llama_index_chunking_plus.node_parser.options import CheckedOptions
 
 _FILE_TIME = "last_modified_date"
 _NAMES = {
@@ -49,7 +50,7 @@ _PART = re.compile(r"_part_\d+$")  # LlamaIndex's readers number the pieces of a
 _NAMELIKE = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,9}$|[\u3400-\u9fff]")
 
 
-class DocumentMetadataTransform(TransformComponent):
+class DocumentMetadataTransform(CheckedOptions, TransformComponent):
     """Gives documents title, version and updated_at where their metadata has none; it stands ahead of the parser.
 
     Each is taken from the first place that says it, and from none that is doubtful. Metadata that is there stays: a

@@ -26,6 +26,7 @@ from llama_index_chunking_plus.core.keywords import (
 )
 from llama_index_chunking_plus.core.words import Vocabulary
 from llama_index_chunking_plus.errors import MissingExtraError, OptionError
+from llama_index_chunking_plus.node_parser.options import CheckedOptions
 
 _LOADING = Lock()
 _TAGS = (
@@ -34,7 +35,7 @@ _TAGS = (
 )  # of jieba's dictionary, and of its model for words that are not in it
 
 
-class JiebaKeywordTransform(TransformComponent):
+class JiebaKeywordTransform(CheckedOptions, TransformComponent):
     """Writes the keywords of each node into its metadata, as one text that every vector store takes.
 
     TF-IDF weighs how often a word stands in the text against how rare it is in Chinese at large (jieba's table);

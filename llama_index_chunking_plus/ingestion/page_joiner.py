@@ -14,6 +14,7 @@ from llama_index.core.schema import BaseNode, Document, MetadataMode, TransformC
 from llama_index_chunking_plus.core.pages import MAP_KEY, PageMap
 from llama_index_chunking_plus.core.sentences import ChineseSentenceTokenizer
 from llama_index_chunking_plus.errors import OptionError
+from llama_index_chunking_plus.node_parser.options import CheckedOptions
 
 _MEDIA = ("image_resource", "audio_resource", "video_resource")
 _LOOK = ("metadata_template", "metadata_separator", "text_template")
@@ -37,7 +38,7 @@ _CJK = re.compile(r"[\u2e80-\ua4cf\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\U00020
 _tokenizer = ChineseSentenceTokenizer()
 
 
-class PageJoiner(TransformComponent):
+class PageJoiner(CheckedOptions, TransformComponent):
     """Makes one document of the pages of each file, and keeps where each page begins.
 
     Pages are documents with a label, and with the name of their file, as LlamaIndex's ``PDFReader`` gives them. White

@@ -5,17 +5,19 @@ from __future__ import annotations
 import base64
 import json
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from llama_index.core.bridge.pydantic import Field, model_validator
+from llama_index.core.bridge.pydantic import Field, PrivateAttr, model_validator
 from llama_index.core.schema import BaseNode, MetadataMode, TransformComponent
 from typing_extensions import Self
 
+from llama_index_chunking_plus.core.granularity import KNOWN_LEVELS
 from llama_index_chunking_plus.core.hierarchy import DEPTH_KEY, GRANULARITY_KEY
 from llama_index_chunking_plus.core.vectors import Vectors, fused_with_parents
-from llama_index_chunking_plus.errors import EmbeddingError, OptionError
+from llama_index_chunking_plus.errors import ChunkingPlusWarning, EmbeddingError, OptionError
 
 FUSION_KEY = "vector_fusion"  # what a node's vector was fused with
 RAW_KEY = "raw_embedding"  # the vector before that, where it is kept
@@ -49,6 +51,10 @@ class ParentVectorFusion(TransformComponent):
             were fused otherwise before.
         EmbeddingError: at a call: vectors of different lengths, or one that is zero or not finite.
 
+    Warns:
+        ChunkingPlusWarning: at a call, once: ``weights`` or ``store_levels`` name levels that no node is of. Of coarse,
+            medium, fine and sentence none need be there while all nodes are of these: documents can be too short.
+
     Example:
         >>> from llama_index.core import Document, MockEmbedding
         >>> from llama_index.core.ingestion import IngestionPipeline
@@ -59,6 +65,25 @@ class ParentVectorFusion(TransformComponent):
         >>> nodes = IngestionPipeline(transformations=steps).run(documents=[Document(text="一楼是大厅。二楼是展厅。")])
         >>> [node.metadata["granularity"] for node in nodes], nodes[0].metadata["vector_fusion"]
         (['medium', 'fine', 'fine'], '{"fine": 0.3, "medium": 0.2}')
+
+        Only two of three levels are stored; the medium chunks are made again for each question, from the documents:
+
+        >>> from llama_index.core import VectorStoreIndex
+        >>> from llama_index.core.storage.docstore import SimpleDocumentStore
+        >>> from llama_index_chunking_plus.retrievers import CoarseToFineRetriever
+        >>> from llama_index_chunking_plus.storage import SourceSliceLookup
+        >>> levels = (Granularity("coarse", 20, 48), Granularity("medium", 8, 24), Granularity("fine", 4, 8))
+        >>> model, docstore = MockEmbedding(embed_dim=2), SimpleDocumentStore()
+        >>> docstore.add_documents([Document(id_="a", text="一楼是大厅。二楼是展厅。三楼是餐厅。四楼是办公室。")])
+        >>> fusion = ParentVectorFusion(store_levels=["coarse", "fine"])
+        >>> steps = [MultiGranularityNodeParser(levels=levels), model, fusion]
+        >>> nodes = IngestionPipeline(transformations=steps).run(documents=[*docstore.docs.values()])
+        >>> sorted({node.metadata["granularity"] for node in nodes})
+        ['coarse', 'fine']
+        >>> index = VectorStoreIndex(nodes, embed_model=model)
+        >>> retriever = CoarseToFineRetriever(index, return_level="medium", lookup=SourceSliceLookup(docstore))
+        >>> sorted(hit.text for hit in retriever.retrieve("展厅在几楼？"))
+        ['一楼是大厅。二楼是展厅。', '三楼是餐厅。四楼是办公室。']
     """
 
     medium: float = Field(default=0.2, frozen=True, description="How much of the parent's vector medium chunks get.")
@@ -66,6 +91,8 @@ class ParentVectorFusion(TransformComponent):
     weights: dict[str, float] = Field(default_factory=dict, frozen=True, description="The same for other levels.")
     store_levels: tuple[str, ...] | None = Field(default=None, frozen=True, description="The levels that come out.")
     keep_raw: bool = Field(default=False, frozen=True, description="Whether nodes keep their own vector in metadata.")
+
+    _has_warned: bool = PrivateAttr(default=False)
 
     @classmethod
     def class_name(cls) -> str:
@@ -94,6 +121,7 @@ class ParentVectorFusion(TransformComponent):
         self._check_marks(nodes)
         if all(_is_fused(node) for node in nodes):
             return [node for node in nodes if self._is_stored(node)]
+        self._check_names(nodes)
         by_id = {node.node_id: node for node in nodes}
         return [
             node if _is_fused(node) else self._with_vector(node, vector.tolist(), by_id)
@@ -117,6 +145,22 @@ class ParentVectorFusion(TransformComponent):
                 f"these vectors were fused with {min(others)!r} before, not with {self._mark!r}; parse and embed "
                 "the documents again"
             )
+
+    def _check_names(self, nodes: Sequence[BaseNode]) -> None:
+        """Warn, once, of levels that were named and are not among the nodes; documents are too short for usual ones."""
+        seen = {str(node.metadata[GRANULARITY_KEY]) for node in nodes if GRANULARITY_KEY in node.metadata}
+        usual = set(KNOWN_LEVELS) if seen <= set(KNOWN_LEVELS) else set()
+        strange = [name for name in (*self.weights, *(self.store_levels or ())) if name not in seen | usual]
+        if not seen or not strange or self._has_warned:
+            return
+        self._has_warned = True
+        warnings.warn(
+            f"weights or store_levels name {list(dict.fromkeys(strange))}, and the nodes are of the levels "
+            f"{sorted(seen)}. Use the names of the parser's levels; if all documents of this call are too short for a "
+            "level, that is all right.",
+            ChunkingPlusWarning,
+            stacklevel=3,
+        )
 
     def _fused(self, nodes: Sequence[BaseNode]) -> Vectors:
         """The vectors, shape ``(n_nodes, dim)``; those that are fused already stay."""

@@ -19,6 +19,7 @@ from llama_index.core.schema import BaseNode, Document
 from llama_index.core.utils import get_tqdm_iterable
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
+from llama_index_chunking_plus.core.options import is_whole
 from llama_index_chunking_plus.core.plan import Call
 from llama_index_chunking_plus.errors import ChunkingPlusWarning, OptionError
 from llama_index_chunking_plus.ingestion.fingerprint import fingerprint_transformations, hash_document
@@ -108,12 +109,13 @@ class SyncRun:
 
     def _check_options(self) -> None:
         size, progress = self.batch_size, self.on_progress
-        if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
+        if size is not None and not is_whole(size, least=1):
             raise OptionError(f"batch_size={size!r} is no whole number from 1; leave it out for {_BATCH_DOCUMENTS}")
         if progress is not None and not callable(progress):
             raise OptionError(f"on_progress={progress!r} cannot be called; pass a function of (done, total), or None")
-        if not isinstance(self.delete_missing, bool):
-            raise OptionError(f"delete_missing={self.delete_missing!r} is neither True nor False; pass one of them")
+        for name in ("delete_missing", "show_progress"):
+            if not isinstance(getattr(self, name), bool):
+                raise OptionError(f"{name}={getattr(self, name)!r} is neither True nor False; pass one of them")
 
     @contextmanager
     def session(self) -> Iterator[None]:
@@ -191,9 +193,11 @@ class SyncRun:
         """Replace the documents; if one cannot be transformed, those ahead of it are replaced all the same."""
         try:
             nodes = yield from self._transform(batch)
-        except Exception:
+        except Exception as error:
             if len(batch) == 1:
-                logger.warning("Document %r cannot be transformed; what is stored of it stays.", batch[0].id_)
+                note = f"Document {batch[0].id_!r} cannot be transformed; what is stored of it stays."
+                logger.warning(note)
+                _add_note(error, note)
                 raise
         else:
             yield from self._write(batch, nodes)
@@ -328,6 +332,11 @@ def listed(documents: Iterable[Document]) -> list[Document]:
                 "give it a text that is the same in every run: Document(id_=..., text=...)"
             )
     return every
+
+
+def _add_note(error: Exception, note: str) -> None:
+    """As ``add_note`` of Python 3.11; 3.10 keeps the note, and leaves it out of tracebacks."""
+    error.__dict__["__notes__"] = [*getattr(error, "__notes__", ()), note]
 
 
 def is_id(value: object) -> bool:

@@ -81,7 +81,8 @@ def sync_documents(
         StoreBusyError: another sync writes to ``persist_dir``.
         EmbeddingError: the embedding model gave a vector that cannot be used.
         StoreMismatchError: the vector store holds vectors of another length.
-        Exception: whatever a transformation or a store raises, after what is complete was saved.
+        Exception: whatever a transformation or a store raises, after what is complete was saved. If it is a document
+            that cannot be transformed, the error's ``__notes__`` and the log name it: those ahead of it are stored.
 
     Example:
         >>> from llama_index.core import Document, MockEmbedding

@@ -40,6 +40,7 @@ from llama_index_chunking_plus.core.plan import Plan, arun, run
 from llama_index_chunking_plus.core.spans import Span
 from llama_index_chunking_plus.errors import OptionError
 from llama_index_chunking_plus.node_parser.fingerprints import callable_specification, load_callable
+from llama_index_chunking_plus.node_parser.options import CheckedOptions
 from llama_index_chunking_plus.node_parser.portable import portable
 
 IdFunc = Callable[[int, BaseNode], str]
@@ -126,7 +127,7 @@ class Draft:
         )
 
 
-class SpanNodeParser(NodeParser, ABC):
+class SpanNodeParser(CheckedOptions, NodeParser, ABC):
     """Base of all parsers here: subclasses say where chunks are, this class makes the nodes.
 
     Every node satisfies ``root.text[node.start_char_idx : node.end_char_idx] == node.text``, however many parsers are
@@ -149,11 +150,6 @@ class SpanNodeParser(NodeParser, ABC):
     @abstractmethod
     def _plan(self, sources: Sequence[Source], show_progress: bool) -> Plan[list[list[Draft]]]:
         """The chunks of each source, in document order; yields a request wherever a model or parser must answer."""
-
-    @field_validator("callback_manager", mode="before")
-    @classmethod
-    def _fill_callback_manager(cls, value: Any) -> Any:
-        return CallbackManager([]) if value is None else value
 
     @field_validator("id_func", mode="before")
     @classmethod

@@ -111,13 +111,18 @@ class MultiGranularityNodeParser(SizedNodeParser):
         Args:
             preset: "balanced"; "manual" or "law", finer; "narrative", coarser.
             sentences: whether each sentence is a node as well, below the fine level, for `FusedGranularityRetriever`.
-            options: those of the parser; ``unit`` decides the sizes.
+            options: those of the parser, but for ``levels``; ``unit`` decides the sizes.
 
         Raises:
-            OptionError: there is no such preset.
+            OptionError: there is no such preset, or ``levels`` are given as well.
         """
-        if preset not in PRESETS:
+        if not isinstance(preset, str) or preset not in PRESETS:
             raise OptionError(f"preset={preset!r} is none of {', '.join(PRESETS)}")
+        if "levels" in options:
+            raise OptionError(
+                f"levels={options['levels']!r} beside preset={preset!r}, which has levels of its own; pass "
+                "MultiGranularityNodeParser(levels=...) without a preset, or leave levels out"
+            )
         levels = PRESETS[preset].get(options.get("unit", "chars"), ())  # any other unit is refused below
         below = [Granularity(SENTENCE, 0, finest.max_size, each_sentence=True) for finest in levels[-1:] if sentences]
         return cls(levels=(*levels, *below), **options)
@@ -146,8 +151,10 @@ class MultiGranularityNodeParser(SizedNodeParser):
     @model_validator(mode="after")
     def _check_levels(self) -> Self:
         names = [level.name for level in self.levels]
-        if not names or len({*names}) < len(names):
-            raise ValueError(f"levels={names} is empty, or names one twice; give each a name of its own")
+        if not names:
+            raise ValueError("levels=() names no level; pass one or more, or leave it out for coarse, medium and fine")
+        if len({*names}) < len(names):
+            raise ValueError(f"levels={names} names a level twice; give each a name of its own")
         for level, finer in zip(self.levels, self.levels[1:], strict=False):
             if level.each_sentence:
                 raise ValueError(f"level {level.name!r} has each_sentence=True and is not the last; put it last")

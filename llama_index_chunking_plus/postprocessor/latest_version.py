@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import logging
+import reprlib
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from llama_index.core.bridge.pydantic import ConfigDict, Field, field_validator, model_validator
+from llama_index.core.bridge.pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import BaseNode, Document, NodeWithScore, QueryBundle
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 from typing_extensions import Self
 
+from llama_index_chunking_plus.core.options import is_collection, is_filled_text
 from llama_index_chunking_plus.core.versions import Edition, EditionRule, OrderBy, Version, read_version
-from llama_index_chunking_plus.errors import ChunkingPlusWarning
+from llama_index_chunking_plus.errors import ChunkingPlusWarning, OptionError
 from llama_index_chunking_plus.ingestion.document_metadata import DocumentMetadataTransform
+from llama_index_chunking_plus.node_parser.options import CheckedOptions
 from llama_index_chunking_plus.postprocessor.passages import with_hidden
 
 logger = logging.getLogger(__name__)
@@ -29,7 +32,7 @@ _SHOWN = 5
 _NO_DOCUMENT = "chunking-plus/no-such-document"  # no store takes an empty list
 
 
-class LatestVersionPostprocessor(BaseNodePostprocessor):
+class LatestVersionPostprocessor(CheckedOptions, BaseNodePostprocessor):
     """Keeps of each document the hits of its newest version, or of a pinned one; the order stays.
 
     Versions of one document have the same name in their metadata, or titles that differ only in their own version:
@@ -81,8 +84,8 @@ class LatestVersionPostprocessor(BaseNodePostprocessor):
 
     @field_validator("document_key", "version_key", "date_key", mode="before")
     @classmethod
-    def _as_keys(cls, value: Any) -> Any:
-        return _keys(value)
+    def _as_keys(cls, value: Any, info: ValidationInfo) -> Any:
+        return _keys(str(info.field_name), value)
 
     @model_validator(mode="after")
     def _check_rule(self) -> Self:
@@ -154,7 +157,7 @@ def latest_version_filters(
         id_key: the key under which the store keeps the id of a row's document.
 
     Raises:
-        ValueError: as for `LatestVersionPostprocessor`.
+        ValueError: as for `LatestVersionPostprocessor`, and for an argument of another kind.
 
     Warns:
         ChunkingPlusWarning: no document has a version or a date; none has the one that is pinned; some cannot be read.
@@ -168,10 +171,18 @@ def latest_version_filters(
         >>> latest_version_filters(documents, version="v1.9").filters[0].value
         ['1.9.md']
     """
+    if filters is not None and not isinstance(filters, MetadataFilters):
+        raise OptionError(
+            f"filters={reprlib.repr(filters)} is no MetadataFilters; pass MetadataFilters(...), or None"
+        )
+    if not isinstance(exclude, bool):
+        raise OptionError(f"exclude={exclude!r} is neither True nor False; pass one of them")
+    if not is_filled_text(id_key):
+        raise OptionError(f"id_key={id_key!r} is no name; pass the metadata key that holds the id of the document")
     rule = EditionRule(
-        document_key=_keys(document_key),
-        version_key=_keys(version_key),
-        date_key=_keys(date_key),
+        document_key=_keys("document_key", document_key),
+        version_key=_keys("version_key", version_key),
+        date_key=_keys("date_key", date_key),
         file_pattern=file_pattern,
         order_by=order_by,
         pinned=version,
@@ -184,7 +195,7 @@ def latest_version_filters(
 
 def _current_documents(rule: EditionRule, documents: Iterable[BaseNode] | BaseDocumentStore) -> dict[str, bool]:
     """By id of each document whether any of it is current."""
-    nodes = list(documents.docs.values() if isinstance(documents, BaseDocumentStore) else documents)
+    nodes = _nodes(documents)
     editions = _editions(rule, nodes)
     _warn_about(rule.unreadable(editions), stacklevel=4)
     _warn_of_nothing(rule, rule.ranks(editions))
@@ -193,6 +204,17 @@ def _current_documents(rule: EditionRule, documents: Iterable[BaseNode] | BaseDo
         owner = _document_id(node)
         is_current[owner] = is_current.get(owner, False) or current
     return is_current
+
+
+def _nodes(documents: Iterable[BaseNode] | BaseDocumentStore) -> list[BaseNode]:
+    if isinstance(documents, BaseDocumentStore):
+        return list(documents.docs.values())
+    nodes: list[Any] = list(documents) if is_collection(documents) else [None]
+    if not all(isinstance(node, BaseNode) for node in nodes):
+        raise OptionError(
+            f"documents={reprlib.repr(documents)} is no list of documents; pass a list, or load_docstore(...)"
+        )
+    return nodes
 
 
 def _editions(rule: EditionRule, nodes: Sequence[BaseNode]) -> list[Edition]:
@@ -230,8 +252,11 @@ def _warn_of_nothing(rule: EditionRule, ranks: Sequence[Version | None]) -> None
         warnings.warn(message, ChunkingPlusWarning, stacklevel=4)
 
 
-def _keys(value: str | Sequence[str]) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value)
+def _keys(name: str, value: object) -> tuple[str, ...]:
+    keys = (value,) if isinstance(value, str) else value
+    if not isinstance(keys, list | tuple) or not all(isinstance(key, str) for key in keys):
+        raise OptionError(f"{name}={value!r} is no name; give the metadata key to read, or a list of such")
+    return tuple(keys)
 
 
 def _document_id(node: BaseNode) -> str:

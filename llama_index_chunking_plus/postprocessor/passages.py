@@ -27,6 +27,7 @@ from llama_index_chunking_plus.core.ranking import (
 )
 from llama_index_chunking_plus.core.sections import LEAD_KEY, SECTION_KEYS, TAIL_KEY, closing_template
 from llama_index_chunking_plus.core.spans import Span
+from llama_index_chunking_plus.node_parser.options import CheckedOptions
 from llama_index_chunking_plus.node_parser.tokenizers import (
     TokenizerOption,
     portable_tokenizer,
@@ -65,7 +66,7 @@ class Candidate:
         return cls(given.node, text_of(given.node), hit.span and hit.span.start, given.score, (hit,), given)
 
 
-class PassagePostprocessor(BaseNodePostprocessor, ABC):
+class PassagePostprocessor(CheckedOptions, BaseNodePostprocessor, ABC):
     """Base of the postprocessors that return passages in place of hits: sync and async, one plan.
 
     Args:

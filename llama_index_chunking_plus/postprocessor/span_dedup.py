@@ -9,10 +9,11 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from llama_index_chunking_plus.core.ranking import Passage, drop_repeats
+from llama_index_chunking_plus.node_parser.options import CheckedOptions
 from llama_index_chunking_plus.postprocessor.passages import span_of, text_of
 
 
-class SpanDedupPostprocessor(BaseNodePostprocessor):
+class SpanDedupPostprocessor(CheckedOptions, BaseNodePostprocessor):
     """Drops what the other results say already, whatever parsers, levels and retrievers they come from.
 
     Out goes a node of which more than ``max_overlap`` stands in better ones of its document. A node that holds a better

@@ -16,9 +16,19 @@ from llama_index.core.vector_stores.types import MetadataFilters
 
 from llama_index_chunking_plus.core.granularity import GranularityDecision
 from llama_index_chunking_plus.core.hierarchy import COARSE_KEY, DEPTH_KEY, GRANULARITY_KEY
+from llama_index_chunking_plus.core.options import is_filled_text
 from llama_index_chunking_plus.core.plan import Call, Plan, arun, run
 from llama_index_chunking_plus.errors import OptionError
-from llama_index_chunking_plus.retrievers.levels import LevelHit, LevelStore, checked_filters, checked_top_k, warn
+from llama_index_chunking_plus.retrievers.levels import (
+    LevelHit,
+    LevelStore,
+    checked_filters,
+    checked_query,
+    checked_top_k,
+    chosen,
+    misfit,
+    warn,
+)
 from llama_index_chunking_plus.retrievers.rebuilt_levels import rebuilt
 from llama_index_chunking_plus.retrievers.router import GranularityRouter
 from llama_index_chunking_plus.storage.parents import ParentLookup
@@ -28,6 +38,7 @@ AUTO = "auto"
 
 _LEAST_LEVELS = 2
 _PARENT_KEY = "parent_id"
+_REMEDY = "Store the level, pass lookup=... to make it again, or name in top_k=... only levels that the store has."
 
 Scored = tuple[LevelHit, float]
 
@@ -52,8 +63,9 @@ class CoarseToFineRetriever(BaseRetriever):
         top_k: how many chunks each stage chooses, by level: at least two, from the largest one on that the index has,
             coarse first.
         return_level: the level that is returned; for a larger one than the last, the chunks that the best hits are in,
-            each once. "auto": as ``router`` decides for each question.
-        filters: of the user, on metadata; they hold for all stages.
+            each once: of a document that has none of that size its largest ones, which ``notes`` then say. "auto": as
+            ``router`` decides for each question. None: the last level of ``top_k``.
+        filters: of the user, on metadata; they hold for all stages, so they do not choose levels.
         probe: how many of the nearest fine chunks speak for what they are in; 0: a chunk stands for itself alone, and
             documents are found by their largest chunks only, which must be stored.
         parent_weight: how much of a hit's score is its parent's cosine, from 0 to 1.
@@ -61,11 +73,15 @@ class CoarseToFineRetriever(BaseRetriever):
         on_mismatch: "drop" leaves out hits that do not match; "demote" multiplies their score by the share that the
             parent reaches. Rows that the store returned in spite of its filter are left out at any rate.
         lookup: finds the text of chunks whose level is not stored.
-        router: decides where ``return_level="auto"``.
+        router: decides where ``return_level="auto"``; of no use otherwise.
         callback_manager, verbose: see LlamaIndex's ``BaseRetriever``.
 
     Raises:
-        OptionError: an option is out of its range, or of another kind.
+        OptionError: an option is out of its range, or of another kind; at a query: it is blank, see `checked_query`.
+
+    Warns:
+        ChunkingPlusWarning: at a query: a stage fell back; nothing is found since the store has other levels than
+            ``top_k`` names.
 
     Example:
         >>> from llama_index.core import Document, MockEmbedding
@@ -81,7 +97,7 @@ class CoarseToFineRetriever(BaseRetriever):
         self,
         index: VectorStoreIndex | Mapping[str, VectorStoreIndex],
         top_k: Mapping[str, int] | None = None,
-        return_level: str = "fine",
+        return_level: str | None = None,
         filters: MetadataFilters | None = None,
         probe: int = 50,
         parent_weight: float = 0.4,
@@ -98,10 +114,12 @@ class CoarseToFineRetriever(BaseRetriever):
         _check_kinds(on_mismatch, lookup)
         self._stores = _stores(index, self._levels)
         self._places = list({id(each.vector_store): name for name, each in reversed(self._stores.items())}.values())
-        self._return_level, self._filters, self._probe = return_level, checked_filters(filters), probe
+        self._return_level, self._probe = self._levels[-1] if return_level is None else return_level, probe
+        self._filters = checked_filters(filters, "top_k= and return_level=")
         self._parent_weight, self._least = parent_weight, min_parent_similarity
         self._is_strict, self._lookup = on_mismatch == "drop", lookup
-        self._router = _checked_router(router, self._levels) if return_level == AUTO else None
+        router = _checked_router(router, self._levels)
+        self._router = router if return_level == AUTO else None
         super().__init__(callback_manager=callback_manager, verbose=verbose)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
@@ -111,6 +129,7 @@ class CoarseToFineRetriever(BaseRetriever):
         return await arun(self._plan(query_bundle))
 
     def _plan(self, query: QueryBundle) -> Plan[list[NodeWithScore]]:
+        checked_query(query)
         wanted, reason = yield from self._wanted(query)
         search = _Search((yield from self._vectors(query)))
         yield from self._listen(search)
@@ -119,19 +138,32 @@ class CoarseToFineRetriever(BaseRetriever):
         for place in range(1, len(self._levels)):
             yield from self._stage(search, place)
         hits = self._scored(search)
+        is_without = not any(hit.level == self._levels[-1] for hit, _ in hits)
+        remedy = (yield from self._names(search)) if is_without else ""
         if wanted != self._levels[-1]:
             hits = yield from self._promoted(search, hits, self._levels.index(wanted))
-        if hits and search.fallbacks:
-            warn(f"{'; '.join(search.fallbacks)}. Store the level, or pass lookup=... to make it again.")
+        if remedy or (hits and search.fallbacks):
+            warn(f"{'; '.join(search.fallbacks) if hits else 'Nothing was found'}. {remedy or _REMEDY}")
         notes = [*search.fallbacks, *search.notes, *reason]
-        return [hit.explained(score, notes) for hit, score in _in_order(hits)[: self._top_k[wanted]]]
+        return [
+            hit.explained(score, [*notes, *hit.instead_of(wanted, self._levels)])
+            for hit, score in _in_order(hits)[: self._top_k[wanted]]
+        ]
 
     def _wanted(self, query: QueryBundle) -> Plan[tuple[str, list[str]]]:
         """The level to return, and why, if that was to be decided."""
         if self._router is None:
             return self._return_level, []
         decision: GranularityDecision = yield Call(partial(self._router.route, query.query_str))
-        return decision.level, [f"{decision.level!r} is returned: {decision.reason}"]
+        return decision.level, [chosen(decision)]
+
+    def _names(self, search: _Search) -> Plan[str]:
+        """What to do if the levels have other names in the store; "" if that is not it."""
+        stored: list[str] | None = None
+        for level in self._places:
+            names = yield from self._stores[level].levels(search.vectors[level])
+            stored = stored if names is None else [*dict.fromkeys([*(stored or ()), *names])]
+        return misfit(self._levels, stored, "top_k={'section': 3, 'paragraph': 10}, say, coarse first.")
 
     def _vectors(self, query: QueryBundle) -> Plan[dict[str, list[float]]]:
         """The vector of the query for each level; each model is asked once."""
@@ -363,15 +395,19 @@ def _stores(index: VectorStoreIndex | Mapping[str, VectorStoreIndex], levels: Se
     return {level: stores[id(index[level])] for level in levels}
 
 
-def _checked_levels(top_k: Mapping[str, int], return_level: str) -> dict[str, int]:
+def _checked_levels(top_k: Mapping[str, int], return_level: str | None) -> dict[str, int]:
     if not isinstance(top_k, Mapping) or len(top_k) < _LEAST_LEVELS:
         raise OptionError(
             f"top_k={top_k!r} names fewer than {_LEAST_LEVELS} levels; pass {TOP_K}, say, or search one level with "
             "index.as_retriever(filters=...)"
         )
+    if not all(is_filled_text(level) for level in top_k):
+        raise OptionError(f"top_k={top_k!r} has a key that names no level; pass {TOP_K}, say")
     checked_top_k(**{f"top_k[{level!r}]": count for level, count in top_k.items()})
-    if return_level not in {*top_k, AUTO}:
-        raise OptionError(f"return_level={return_level!r} is none of {[*top_k, AUTO]}")
+    if return_level not in [None, *top_k, AUTO]:
+        raise OptionError(
+            f"return_level={return_level!r} is none of {[*top_k, AUTO]}; name one, or leave it out for {[*top_k][-1]!r}"
+        )
     return dict(top_k)
 
 

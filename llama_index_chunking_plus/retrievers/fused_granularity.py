@@ -17,9 +17,19 @@ from llama_index.core.vector_stores.types import MetadataFilters
 
 from llama_index_chunking_plus.core.fusion import reciprocal_rank, standardised, weighted_sum
 from llama_index_chunking_plus.core.hierarchy import GRANULARITY_KEY, SENTENCE
+from llama_index_chunking_plus.core.options import is_filled_text
 from llama_index_chunking_plus.core.plan import Call, Plan, arun, run
 from llama_index_chunking_plus.errors import OptionError
-from llama_index_chunking_plus.retrievers.levels import LevelHit, LevelStore, checked_filters, checked_top_k, passing
+from llama_index_chunking_plus.retrievers.levels import (
+    LevelHit,
+    LevelStore,
+    checked_filters,
+    checked_query,
+    checked_top_k,
+    misfit,
+    passing,
+    warn,
+)
 from llama_index_chunking_plus.storage.lexical import LexicalIndex
 from llama_index_chunking_plus.storage.stores import can_list
 
@@ -37,7 +47,9 @@ class FusionWeights:
 
     Args:
         own: cosine of the query with the chunk; counts alone where none of the three can be had that have a weight.
-        sentence: with the best of its sentences that were found, if sentences are stored.
+        sentence: with the best of its sentences that were found, if sentences are stored. Only the nearest ones of the
+            store are looked at; which they are is not exact in a store that searches a graph, as Chroma does, so that
+            this part of a score at the end of the list can be another one after a restart.
         parent: with the smallest chunk around it that is stored, or its own; if there is any for one of the candidates.
         lexical: BM25 of the chunk, if there is a lexical index.
         parent_lexical: BM25 of the smallest chunk around it that is stored, or its own.
@@ -94,13 +106,18 @@ class FusedGranularityRetriever(BaseRetriever):
             `sync_lexical` after each change of the documents.
         weights: how much each component counts.
         fusion: how cosines and lexical scores are put together.
-        filters: of the user, on metadata; they hold for all hits.
-        level, parent_level, sentence_level: the levels' names.
+        filters: of the user, on metadata; they hold for all levels, so they do not choose one.
+        level, parent_level, sentence_level: the levels' names in the store: of the chunks that are returned, of those
+            around them and of those in them. A parser with ``levels`` of its own gives other names than the default.
         candidates: how many fine chunks are looked at, by each way of finding them.
         callback_manager, verbose: see LlamaIndex's ``BaseRetriever``.
 
     Raises:
-        OptionError: an option is out of its range, or ``index`` or ``lexical`` something else.
+        OptionError: an option is out of its range, or ``index`` or ``lexical`` something else; at a query: it is blank,
+            see `checked_query`.
+
+    Warns:
+        ChunkingPlusWarning: at a query: nothing is found since the store has no ``level`` of this name.
 
     Example:
         >>> from llama_index.core import Document, MockEmbedding
@@ -138,7 +155,10 @@ class FusedGranularityRetriever(BaseRetriever):
         self._store = LevelStore(index)
         self._top_k, self._candidates = similarity_top_k, max(candidates, similarity_top_k)
         self._lexical, self._weights, self._fusion = lexical, weights or FusionWeights(), fusion
-        self._filters = checked_filters(filters)
+        self._filters = checked_filters(filters, "level=, parent_level= and sentence_level=")
+        for name, value in {"level": level, "parent_level": parent_level, "sentence_level": sentence_level}.items():
+            if not is_filled_text(value):
+                raise OptionError(f"{name}={value!r} names no level; pass the name that the parser gave it")
         self._level, self._parent_level, self._sentence_level = level, parent_level, sentence_level
         self._is_in_step, self._lock = False, threading.Lock()
         super().__init__(callback_manager=callback_manager, verbose=verbose)
@@ -162,8 +182,14 @@ class FusedGranularityRetriever(BaseRetriever):
         return await arun(self._plan(query_bundle))
 
     def _plan(self, query: QueryBundle) -> Plan[list[NodeWithScore]]:
+        checked_query(query)
         vector = yield from self._store.embed(query)
         pool = yield from self._pool(vector, query.query_str)
+        if not pool.hits:
+            stored = yield from self._store.levels(vector)
+            remedy = misfit([self._parent_level, self._level], stored, "level=... and parent_level=....")
+            if remedy:
+                warn(f"Nothing was found. {remedy}")
         components = {
             "own": {key: hit.cosine for key, hit in pool.hits.items() if not math.isnan(hit.cosine)},
             "sentence": {key: score for key, score in pool.sentences.items() if key in pool.hits},

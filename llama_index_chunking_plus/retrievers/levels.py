@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -14,22 +14,30 @@ from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.simple import SimpleVectorStoreData
-from llama_index.core.vector_stores.types import MetadataFilters, VectorStoreQueryResult
+from llama_index.core.vector_stores.types import (
+    FilterOperator,
+    MetadataFilter,
+    MetadataFilters,
+    VectorStoreQueryResult,
+)
 
+from llama_index_chunking_plus.core.granularity import GranularityDecision, in_order
 from llama_index_chunking_plus.core.hierarchy import COARSE_KEY, DEPTH_KEY, GRANULARITY_KEY
+from llama_index_chunking_plus.core.options import is_filled_text
 from llama_index_chunking_plus.core.plan import Call, Plan
 from llama_index_chunking_plus.core.vectors import cosines
 from llama_index_chunking_plus.errors import ChunkingPlusWarning, EmbeddingError, OptionError
 from llama_index_chunking_plus.ingestion.parent_vector_fusion import FUSION_KEY
 from llama_index_chunking_plus.storage.filters import all_of
 from llama_index_chunking_plus.storage.similarity import Scale, cosine_scale, query_rows, vectors_of
-from llama_index_chunking_plus.storage.stores import MAX_ASKED, pages, restriction_of, rows_by_id
+from llama_index_chunking_plus.storage.stores import MAX_ASKED, can_list, pages, restriction_of, rows_by_id
 
 EXPLANATION_KEY = "explanation"
 
 _EXCLUSIONS = ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys")
 _DOCUMENT_KEYS = ("document_id", "doc_id", "ref_doc_id")  # what LlamaIndex stores beside the metadata
 _UNIT = 1e-3  # how far a length may be from 1
+_LOOKED_AT = 50  # rows that are asked which level they are of
 
 
 @dataclass(frozen=True)
@@ -63,6 +71,21 @@ class LevelHit:
     def coarse_id(self) -> str:
         """The id of the largest chunk that it is in, or its own."""
         return str(self.node.metadata.get(COARSE_KEY, self.node.node_id))
+
+    def instead_of(self, wanted: str, levels: Sequence[str]) -> list[str]:
+        """A note on why a hit is not of the level that was wanted; nothing if it is.
+
+        Args:
+            wanted: a level.
+            levels: all that there are, coarse to fine.
+        """
+        if self.level == wanted:
+            return []
+        if self.level not in levels[levels.index(wanted) :]:
+            return [f"this is a {self.level!r} chunk: no {wanted!r} chunk in it was found"]
+        if self.node.metadata.get(DEPTH_KEY) == 0:
+            return [f"this is a {self.level!r} chunk: its document is too short for {wanted!r} ones"]
+        return [f"this is a {self.level!r} chunk: the {wanted!r} one around it is not stored"]
 
     def scored(self, **scores: float) -> LevelHit:
         """The hit with further scores."""
@@ -155,6 +178,22 @@ class LevelStore:
         hits = [LevelHit(nodes[key], near[key]) for key in ids if key in nodes and key in near]
         return sorted(hits, key=lambda hit: (-hit.cosine, hit.node.node_id))
 
+    def levels(self, vector: Sequence[float]) -> Plan[tuple[str, ...] | None]:
+        """The names of the levels that the store has rows of, coarse to fine as far as rows tell; None: it has no rows.
+
+        One question for each level, and two more; of a store that is not in the table of `storage.stores`, whose
+        filters are not known, only the nearest rows are asked.
+        """
+        found = yield from self.nearest(vector, _LOOKED_AT, None)
+        if not found:
+            return None
+        depths: dict[str, int] = {}
+        while fresh := {hit.level: hit for hit in found if hit.level and hit.level not in depths}:
+            depths.update({level: int(hit.node.metadata.get(DEPTH_KEY, 0)) for level, hit in fresh.items()})
+            if can_list(self.vector_store):
+                found = yield from self.nearest(vector, _LOOKED_AT, _of_other_levels([*depths]))
+        return in_order(sorted(depths, key=depths.__getitem__))
+
     def known(self, vector: Sequence[float], row_ids: Sequence[str]) -> Plan[dict[str, LevelHit]]:
         """The rows with these ids and their cosines, by id, as far as the store has both."""
         rows = yield from self.rows(row_ids)
@@ -215,6 +254,46 @@ def warn(message: str) -> None:
     warnings.warn(message, ChunkingPlusWarning, stacklevel=3)
 
 
+def chosen(decision: GranularityDecision) -> str:
+    """A note on the level that a router chose."""
+    return f"{decision.level!r} was chosen: {decision.reason}"
+
+
+def misfit(asked: Sequence[str], stored: Sequence[str] | None, options: str) -> str:
+    """How the names of levels must change, in a sentence, if the store has no rows of the last one; else "".
+
+    Args:
+        asked: names of levels, coarse to fine.
+        stored: those of the store; None: it has no rows at all, and there is nothing to say.
+        options: what names levels.
+
+    Example:
+        >>> misfit(["medium", "fine"], ["section", "line"], "level=...")
+        "The store has the levels ['section', 'line'], and none of ['medium', 'fine']; name its levels by level=..."
+    """
+    if stored is None or asked[-1] in stored:
+        return ""
+    if not stored:
+        return "The nodes of the store name no levels; make them with MultiGranularityNodeParser."
+    missing = [name for name in asked if name not in stored]
+    return f"The store has the levels {[*stored]}, and none of {missing}; name its levels by {options}"
+
+
+def checked_query(query: QueryBundle) -> None:
+    """Refuse a blank query, the same in all retrievers of this package.
+
+    A query that brings its own vector, texts to embed or an image need have no words.
+
+    Raises:
+        OptionError: it is blank.
+    """
+    said = (query.query_str, *(query.custom_embedding_strs or ()))
+    if query.embedding is None and query.image_path is None and not any(is_filled_text(text) for text in said):
+        raise OptionError(
+            f"query={query.query_str!r} is blank; ask for something, or pass QueryBundle('', embedding=[...])"
+        )
+
+
 def checked_top_k(**options: int) -> None:
     """Refuse numbers of hits that are no whole numbers from 1.
 
@@ -226,15 +305,44 @@ def checked_top_k(**options: int) -> None:
             raise OptionError(f"{name}={value!r} is no whole number from 1")
 
 
-def checked_filters(filters: MetadataFilters | None) -> MetadataFilters | None:
-    """The filters, if they are some.
+def checked_filters(filters: MetadataFilters | None, levels_by: str) -> MetadataFilters | None:
+    """The filters, if they are some that hold for all levels.
+
+    Args:
+        filters: of the user.
+        levels_by: the options that choose levels, as the message names them.
 
     Raises:
-        OptionError: they are of another kind.
+        OptionError: they are of another kind, or choose levels.
     """
-    if filters is not None and not isinstance(filters, MetadataFilters):
+    if filters is None:
+        return None
+    if not isinstance(filters, MetadataFilters):
         raise OptionError(f"filters={filters!r} are no MetadataFilters; pass MetadataFilters(filters=[...])")
+    of_levels = {*_keys_of(filters)} & {GRANULARITY_KEY, DEPTH_KEY}
+    if of_levels:
+        raise OptionError(
+            f"filters on {sorted(of_levels)} would hide levels that this retriever has to see, as filters hold for all "
+            f"of them; leave that out, and choose levels by {levels_by}"
+        )
     return filters
+
+
+def _of_other_levels(seen: Sequence[str]) -> MetadataFilters:
+    return MetadataFilters(
+        filters=[
+            MetadataFilter(key=DEPTH_KEY, value=0, operator=FilterOperator.GTE),  # rows without levels do not pass
+            MetadataFilter(key=GRANULARITY_KEY, value=[*seen], operator=FilterOperator.NIN),
+        ]
+    )
+
+
+def _keys_of(filters: MetadataFilters) -> Iterator[str]:
+    for each in filters.filters:
+        if isinstance(each, MetadataFilters):
+            yield from _keys_of(each)
+        else:
+            yield each.key
 
 
 def passing(nodes: Iterable[BaseNode], filters: MetadataFilters | None) -> set[str]:

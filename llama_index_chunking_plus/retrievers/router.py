@@ -25,6 +25,7 @@ from llama_index_chunking_plus.core.granularity import (
 )
 from llama_index_chunking_plus.core.plan import Call, Plan, arun, run
 from llama_index_chunking_plus.errors import ChunkingPlusWarning, OptionError
+from llama_index_chunking_plus.retrievers.levels import checked_query
 
 logger = logging.getLogger(__name__)
 
@@ -77,9 +78,16 @@ class GranularityRouter:
     def route(self, query: str) -> GranularityDecision:
         """The level that answers the query, with the reason, the words that decided, and the scores of all levels.
 
+        A blank query goes to ``default``.
+
+        Raises:
+            OptionError: the query is no text.
+
         Warns:
             ChunkingPlusWarning: the classifier's answer is no level.
         """
+        if not isinstance(query, str):
+            raise OptionError(f"query={query!r} is no text; pass the question, query_bundle.query_str, say.")
         if self.classifier is None:
             return decide(query, self.rules, self.levels, self.default)
         answer = self.classifier(query)
@@ -95,7 +103,7 @@ class GranularityRouter:
         return GranularityDecision(self.default, "The classifier named no level.", (), none)
 
     def explain(self, query: str) -> str:
-        """In words, which level answers the query, and why."""
+        """In words, which level answers the query, and why; see `route`."""
         decision = self.route(query)
         return f"The level is {decision.level!r}. {decision.reason}"
 
@@ -113,7 +121,8 @@ class GranularityRouterRetriever(BaseRetriever):
         callback_manager, verbose: see LlamaIndex's ``BaseRetriever``.
 
     Raises:
-        OptionError: there are no retrievers, one is none, or a level of the router has none.
+        OptionError: there are no retrievers, one is none, a level of the router has none, or ``router`` is none; at a
+            query: it is blank, see `checked_query`.
 
     Example:
         >>> from llama_index.core import MockEmbedding, VectorStoreIndex
@@ -133,6 +142,10 @@ class GranularityRouterRetriever(BaseRetriever):
         callback_manager: CallbackManager | None = None,
         verbose: bool = False,
     ) -> None:
+        if not isinstance(retrievers, Mapping):
+            raise OptionError(f"retrievers={retrievers!r} is no mapping; pass {{'coarse': ..., 'fine': ...}}.")
+        if router is not None and not isinstance(router, GranularityRouter):
+            raise OptionError(f"router={router!r} is no GranularityRouter; pass GranularityRouter(levels=...).")
         for level, retriever in retrievers.items():
             if not isinstance(retriever, BaseRetriever):
                 raise OptionError(f"retrievers[{level!r}]={retriever!r} is no retriever; pass index.as_retriever().")
@@ -156,6 +169,7 @@ class GranularityRouterRetriever(BaseRetriever):
 
     def _plan(self, query: QueryBundle) -> Plan[list[NodeWithScore]]:
         """What the retriever of the query's level finds."""
+        checked_query(query)
         decision: GranularityDecision = yield Call(partial(self._router.route, query.query_str))
         logger.debug("Level %r. %s", decision.level, decision.reason)
         retriever = self._retrievers[decision.level]

@@ -15,6 +15,7 @@ from llama_index_chunking_plus.core.ranking import Aggregate
 from llama_index_chunking_plus.errors import OptionError
 from llama_index_chunking_plus.node_parser.tokenizers import Tokenizer
 from llama_index_chunking_plus.postprocessor.parent_expansion import ParentExpansionPostprocessor
+from llama_index_chunking_plus.retrievers.levels import checked_query
 from llama_index_chunking_plus.storage.parents import ParentLookup
 
 
@@ -32,6 +33,7 @@ class SmallToBigRetriever(BaseRetriever):
 
     Raises:
         ValueError: an option is out of its range, ``retriever`` is no retriever, or ``lookup`` no lookup.
+        OptionError: at a query: it is blank, see `checked_query`.
 
     Example:
         >>> from llama_index.core import Document, MockEmbedding, VectorStoreIndex
@@ -87,5 +89,6 @@ class SmallToBigRetriever(BaseRetriever):
 
     def _plan(self, query: QueryBundle) -> Plan[list[NodeWithScore]]:
         """What is returned for a query: its children first, then their parents."""
+        checked_query(query)
         hits = yield Call(partial(self._retriever.retrieve, query), partial(self._retriever.aretrieve, query))
         return (yield from self._expansion.plan(hits))

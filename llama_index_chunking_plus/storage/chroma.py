@@ -12,12 +12,19 @@ from llama_index.core.schema import BaseNode
 from llama_index.core.vector_stores.types import FilterOperator, MetadataFilter, MetadataFilters, VectorStoreQuery
 
 from llama_index_chunking_plus.errors import OptionError
-from llama_index_chunking_plus.storage.facts import DEFAULT_BATCH_SIZE, PAGE, Metric, Restriction, StoreFacts, pages
+from llama_index_chunking_plus.storage.facts import (
+    DEFAULT_BATCH_SIZE,
+    PAGE,
+    WAITS_SECONDS,
+    Metric,
+    Restriction,
+    StoreFacts,
+    pages,
+)
 from llama_index_chunking_plus.storage.filters import fold
 
 _EVERY_ROW = 2**31 - 1
-_IS_BEING_WRITTEN = "Nothing found on disk"  # what a Chroma server says then
-_WAITS_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8)
+_IS_BEING_WRITTEN = ("Nothing found on disk", "Error finding id")  # what a Chroma server says then
 _NO_ROW = "chunking-plus/no-such-row"
 
 
@@ -89,18 +96,24 @@ class _InPlace:
 
 
 def _with_vectors(collection: Any, columns: Sequence[str], **which: Any) -> Mapping[str, Any]:
-    """Rows with their vectors; asked again where a server is just writing the first file of its index for someone else.
-
-    Until the file is there the server answers with an error, "Nothing found on disk" (chromadb 1.5.9).
-    """
-    for wait_seconds in _WAITS_SECONDS:
+    """Rows with their vectors; asked again where a server is just writing for someone else, see `_passes`."""
+    for wait_seconds in WAITS_SECONDS:
         try:
             return dict(collection.get(include=list(columns), **which))
         except Exception as error:
-            if _IS_BEING_WRITTEN not in str(error):
+            if not _passes(error):
                 raise
         time.sleep(wait_seconds)
     return dict(collection.get(include=list(columns), **which))
+
+
+def _passes(error: Exception) -> bool:
+    """Whether a server failed only because it was being written to (chromadb 1.5.9).
+
+    "Nothing found on disk": the first file of its index is not there yet. "Error finding id": a filter let a row pass
+    whose vector was gone from the index a moment later.
+    """
+    return any(message in str(error) for message in _IS_BEING_WRITTEN)
 
 
 def _same_vector_and_text(row: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
@@ -196,4 +209,5 @@ FACTS = StoreFacts(
     rows_where=_rows_where,
     replace_rows=_replace_rows,
     settle=_settle,
+    passes=_passes,
 )

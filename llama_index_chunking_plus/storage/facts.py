@@ -12,6 +12,7 @@ from llama_index.core.vector_stores.types import MetadataFilters
 DEFAULT_BATCH_SIZE = 1_000
 MAX_ASKED = 1_000  # ids or values in one question to a store: far below every limit known, far above one query's need
 PAGE = 5_000  # rows asked for at once
+WAITS_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8)  # before a question is asked again whose failure passes by itself
 
 T = TypeVar("T")
 
@@ -63,7 +64,9 @@ class StoreFacts:
             rows out.
         replace_rows: puts nodes in the place of the rows with their ids, never leaving an id without a row.
         settle: makes the store act on what a caller that died has left with it; for a store that can be late.
-        exists: whether there is a collection yet; for a store that makes it with its first row, and fails without.
+        exists: whether there is a collection yet, and if so, makes it ready to be asked; for a store that makes it with
+            its first row, and fails without, or that must load it.
+        passes: whether an error of a question passes by itself, so that it is worth while to ask again.
         has_async: whether the adapter's own async methods can be relied on.
         needs_client: whether nothing is known of it without its sync client.
     """
@@ -81,6 +84,7 @@ class StoreFacts:
     replace_rows: Callable[[Any, Sequence[BaseNode]], None] | None = None
     settle: Callable[[Any], None] | None = None
     exists: Callable[[Any], bool] | None = None
+    passes: Callable[[Exception], bool] | None = None
     has_async: bool = True
     needs_client: bool = True
 

@@ -72,6 +72,7 @@ IndexedText = Literal["header", "plain", "embed"]
 _FILE = "lexical.sqlite"
 _FORMAT = 1
 _FASTEST = 1  # of zlib's levels
+_ATTEMPTS = 5  # at following a store, while other processes do the same
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     """CREATE TABLE IF NOT EXISTS rows (
@@ -222,7 +223,7 @@ class LexicalIndex:
 
         Raises:
             OptionError: the store cannot list its rows, or keeps no texts and there is no docstore.
-            StoreBusyError: another process is writing to the folder.
+            StoreBusyError: another process is writing to the folder, or has changed it again and again meanwhile.
         """
         return run(self._store_plan(vector_store, docstore, changed))
 
@@ -362,7 +363,7 @@ class LexicalIndex:
             held = _digests(connection, document_ids)
             known = held if _fact(connection, "recipe") == recipe else {}
             if any(known.get(node_id) != rows[node_id].digest for node_id in kept):
-                raise StoreBusyError(
+                raise _ChangedMeanwhileError(
                     f"another process changed the lexical index in {str(self.persist_dir)!r} meanwhile; do it again"
                 )
             gone = held.keys() - rows.keys()
@@ -376,8 +377,20 @@ class LexicalIndex:
         docstore: BaseDocumentStore | None,
         changed: Collection[str] | None,
     ) -> Plan[LexicalChanges]:
+        """The rows of the store, read again where another process changed the index meanwhile."""
         if isinstance(changed, str):
             raise OptionError(f"changed={changed!r} is one string; pass a list of document ids")
+        for _ in range(_ATTEMPTS - 1):
+            with suppress(_ChangedMeanwhileError):
+                return (yield from self._attempt(vector_store, docstore, changed))
+        return (yield from self._attempt(vector_store, docstore, changed))
+
+    def _attempt(
+        self,
+        vector_store: BasePydanticVectorStore,
+        docstore: BaseDocumentStore | None,
+        changed: Collection[str] | None,
+    ) -> Plan[LexicalChanges]:
         fetch = _fetching(vector_store, docstore)
         recipe = self._recipe()
         known: dict[str, bytes] = yield Call(partial(self._known_or_anew, recipe))
@@ -429,6 +442,10 @@ class LexicalIndex:
                 value = matrix.to_bytes()
                 row = (self._made_of(generation), value, zlib.crc32(value))
                 connection.execute("INSERT INTO matrix VALUES (?, ?, ?)", row)
+
+
+class _ChangedMeanwhileError(StoreBusyError):
+    """Rows whose words were to stay are gone: another process changed the index after it was read."""
 
 
 def _check_options(index: LexicalIndex) -> None:

@@ -2,6 +2,8 @@
 
 No row takes the place of another one: a server keeps both if a row is inserted under an id that is taken, and Milvus
 Lite's "upsert" keeps the old metadata beside the new. A row takes up to 65,535 bytes of text and as many of metadata.
+
+After a restart Milvus Lite answers nothing from a collection until it is loaded, which its adapter does not do.
 """
 
 from __future__ import annotations
@@ -27,16 +29,32 @@ from llama_index_chunking_plus.storage.filters import fold
 
 _ID = "id"  # the adapter's primary key
 _MAX_RETURNED = 16_384  # rows that one query returns
+_ABSENT, _LOADED = "NotExist", "Loaded"  # states of a collection
+
+
+def _exists(store: Any) -> bool:
+    """Whether there is a collection; if so, it is ready to be asked."""
+    state = store.client.get_load_state(store.collection_name)["state"].name
+    if state not in {_ABSENT, _LOADED}:
+        store.client.load_collection(store.collection_name)
+    return bool(state != _ABSENT)
+
+
+def _ready(store: Any) -> Any:
+    """The client, once its collection is ready to be asked."""
+    _exists(store)
+    return store.client
 
 
 def _rows(store: Any, expression: str, fields: Sequence[str]) -> Iterator[dict[str, Any]]:
     """All rows that pass: by one query if they fit into it, which Milvus Lite likes better than its iterator."""
     asked = {"filter": expression, "output_fields": list(fields)}
-    first = store.client.query(store.collection_name, limit=_MAX_RETURNED, **asked)
+    client = _ready(store)
+    first = client.query(store.collection_name, limit=_MAX_RETURNED, **asked)
     if len(first) < _MAX_RETURNED:
         yield from first
         return
-    iterator = store.client.query_iterator(store.collection_name, batch_size=PAGE, **asked)
+    iterator = client.query_iterator(store.collection_name, batch_size=PAGE, **asked)
     try:
         while page := iterator.next():
             yield from page
@@ -49,7 +67,7 @@ def _fields_of(store: Any, row_ids: Sequence[str], field: str) -> dict[str, Any]
     return {
         row[_ID]: row[field]
         for page in pages(row_ids, MAX_ASKED)
-        for row in store.client.query(store.collection_name, ids=list(page), output_fields=[_ID, field])
+        for row in _ready(store).query(store.collection_name, ids=list(page), output_fields=[_ID, field])
     }
 
 
@@ -139,5 +157,6 @@ FACTS = StoreFacts(
     metric=_metric,
     restrict=_restrict,
     rows_where=_rows_where,
+    exists=_exists,
     has_async=False,  # its async client only works in the event loop that it was first used in
 )

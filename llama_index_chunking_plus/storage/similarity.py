@@ -31,6 +31,7 @@ from llama_index_chunking_plus.storage.stores import (
     metric_of,
     own_async,
     pages,
+    patient,
     restriction_of,
     stored_vectors,
 )
@@ -170,7 +171,7 @@ def _question(
         return None
     query = VectorStoreQuery(query_embedding=embedding, similarity_top_k=top_k, **fields)
     awaited = partial(vector_store.aquery, query, **arguments) if own_async(vector_store, "aquery") else None
-    return Call(partial(vector_store.query, query, **arguments), awaited)
+    return patient(vector_store, Call(partial(vector_store.query, query, **arguments), awaited))
 
 
 def _best(results: Sequence[VectorStoreQueryResult], top_k: int, *, is_distance: bool) -> VectorStoreQueryResult:

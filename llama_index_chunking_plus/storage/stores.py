@@ -8,6 +8,8 @@ are read by LlamaIndex's own `get_nodes`, where it works.
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -25,6 +27,7 @@ from llama_index_chunking_plus.storage import chroma, milvus, qdrant, simple
 from llama_index_chunking_plus.storage.facts import (
     DEFAULT_BATCH_SIZE,
     MAX_ASKED,
+    WAITS_SECONDS,
     Metric,
     Restriction,
     StoreFacts,
@@ -178,6 +181,12 @@ def restriction_of(vector_store: BasePydanticVectorStore, filters: MetadataFilte
     return facts.restrict(vector_store, filters) if facts else Restriction({"filters": filters}, {})
 
 
+def patient(vector_store: BasePydanticVectorStore, question: Call) -> Call:
+    """The question, asked again where the store's failure passes by itself."""
+    facts = _facts(vector_store)
+    return as_call(partial(_ask_again, question, facts.passes)) if facts and facts.passes else question
+
+
 def has_collection(vector_store: BasePydanticVectorStore) -> bool:
     """Whether there is anything to ask; a store that makes its collection with the first row fails before that."""
     facts = _facts(vector_store)
@@ -214,6 +223,17 @@ def _ask_if_there(vector_store: BasePydanticVectorStore, question: Call) -> Plan
     there: bool = yield Call(partial(has_collection, vector_store))
     rows: Sequence[BaseNode] = (yield question) if there else []
     return rows
+
+
+def _ask_again(question: Call, passes: Callable[[Exception], bool]) -> Plan[Any]:
+    for wait_seconds in WAITS_SECONDS:
+        try:
+            return (yield question)
+        except Exception as error:
+            if not passes(error):
+                raise
+        yield Call(partial(time.sleep, wait_seconds), partial(asyncio.sleep, wait_seconds))
+    return (yield question)
 
 
 def _get_nodes(vector_store: BasePydanticVectorStore, **question: Any) -> Call:

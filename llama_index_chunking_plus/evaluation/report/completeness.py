@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
 
-from llama_index_chunking_plus.evaluation.probes import GOOD_ENOUGH, Cut, ProbeReport
+from llama_index_chunking_plus.evaluation.probes import GOOD_ENOUGH, Cut, Probe, ProbeReport
+
+_MOST_PROBES = 500  # of the list of all
 
 
-def probe_data(reports: Iterable[ProbeReport], *, worst: int = 3) -> dict[str, Any]:
+def probe_data(
+    reports: Iterable[ProbeReport], *, worst: int = 3, probes: Iterable[Probe] | None = None
+) -> dict[str, Any]:
     """Plain data, ready for JSON.
 
     ``{"good_enough": 0.8, "strategies": [{"strategy", "score", "partial", "whole", "total", "n_documents",
@@ -18,12 +23,28 @@ def probe_data(reports: Iterable[ProbeReport], *, worst: int = 3) -> dict[str, A
     Args:
         reports: one for each strategy.
         worst: how many cuts of each are kept, the worst ones.
+        probes: what was looked for. If it is given, a list ``"probes"`` tells of each, of the first 500 that is, its
+            question, place and kind, and in ``"cuts"`` what the strategies that cut it do to it.
 
     Example:
         >>> probe_data([ProbeReport((), (), 1, strategy="mine")])["strategies"][0]["score"] is None
         True
     """
-    return {"good_enough": GOOD_ENOUGH, "strategies": [_report(each, worst) for each in reports]}
+    reports = list(reports)
+    data = {"good_enough": GOOD_ENOUGH, "strategies": [_report(each, worst) for each in reports]}
+    return data if probes is None else {**data, "probes": _probes(reports, islice(probes, _MOST_PROBES))}
+
+
+def _probes(reports: Sequence[ProbeReport], probes: Iterable[Probe]) -> list[dict[str, Any]]:
+    """What became of each probe."""
+    cuts = [(each.strategy, {cut.probe.probe_id: cut for cut in each.cuts}) for each in reports]
+    return [
+        {
+            **_probe(probe),
+            "cuts": {name: _how(found[probe.probe_id]) for name, found in cuts if probe.probe_id in found},
+        }
+        for probe in probes
+    ]
 
 
 def _report(report: ProbeReport, worst: int) -> dict[str, Any]:
@@ -41,13 +62,28 @@ def _report(report: ProbeReport, worst: int) -> dict[str, Any]:
     }
 
 
+def _probe(probe: Probe) -> dict[str, Any]:
+    return {
+        "document_id": probe.document_id,
+        "kind": probe.kind,
+        "question": probe.question,
+        "reason": probe.reason,
+        "gold": [list(span) for span in probe.gold],
+    }
+
+
+def _how(cut: Cut) -> dict[str, Any]:
+    return {
+        "how": cut.how,
+        "partial": cut.partial,
+        "pieces": cut.pieces,
+        "at": [place.position for place in cut.places],
+    }
+
+
 def _cut(cut: Cut) -> dict[str, Any]:
     return {
-        "document_id": cut.probe.document_id,
-        "kind": cut.probe.kind,
-        "question": cut.probe.question,
-        "reason": cut.probe.reason,
-        "gold": [list(span) for span in cut.probe.gold],
+        **_probe(cut.probe),
         "how": cut.how,
         "partial": cut.partial,
         "pieces": cut.pieces,

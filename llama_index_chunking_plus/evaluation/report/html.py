@@ -20,7 +20,13 @@ from typing import Any, Literal
 
 from llama_index_chunking_plus.core.spans import Span
 from llama_index_chunking_plus.errors import MissingExtraError, OptionError
-from llama_index_chunking_plus.evaluation.report.overview import deciding_measure, headline, main_measures, overview
+from llama_index_chunking_plus.evaluation.report.overview import (
+    deciding_measure,
+    headline,
+    is_evaluation,
+    main_measures,
+    overview,
+)
 from llama_index_chunking_plus.evaluation.results import (
     DocumentText,
     EvaluationReport,
@@ -48,7 +54,7 @@ _DIGITS = 6  # behind the point, of numbers in the page; it shows fewer
 
 
 def html_report(report: EvaluationReport, *, language: Language = "auto", max_characters: int = 2_000_000) -> str:
-    """The page, to be written as UTF-8.
+    """The page, to be written as UTF-8; of a report without questions it shows chunks and probes alone.
 
     Args:
         report: what an evaluation found.
@@ -76,7 +82,7 @@ def html_report(report: EvaluationReport, *, language: Language = "auto", max_ch
     template = Environment(autoescape=True, keep_trailing_newline=True).from_string(_asset("report.html"))
     return template.render(
         language=chosen,
-        title={"en": "Chunking report", "zh": "切块评测报告"}[chosen],
+        title=_title(report, chosen),
         headline=_printable(headline(report)),
         rows=[(_printable(row.strategy.name), row.status, _printable(row.reason)) for row in overview(report)],
         data=_json(page_data(report, chosen, max_characters)),
@@ -86,6 +92,14 @@ def html_report(report: EvaluationReport, *, language: Language = "auto", max_ch
         script_hash=_digest(script),
         style_hash=_digest(style),
     )
+
+
+def _title(report: EvaluationReport, language: Literal["en", "zh"]) -> str:
+    """What the page is called before its script runs: by its one document if no questions were asked."""
+    words = json.loads(_asset("labels.json"))
+    if is_evaluation(report):
+        return str(words["title"][language])
+    return _printable(report.documents[0].title) if len(report.documents) == 1 else str(words["probes.page"][language])
 
 
 def _language(report: EvaluationReport) -> Literal["en", "zh"]:
@@ -127,6 +141,7 @@ def page_data(report: EvaluationReport, language: Literal["en", "zh"], max_chara
     documents = {each.document_id: place for place, each in enumerate(report.documents)}
     deciding = deciding_measure(report)
     return {
+        "page": "evaluation" if is_evaluation(report) else "chunks",
         "language": language,
         "run": _plain(report.run),
         "measures": [_plain(info) for info in report.measures],

@@ -65,9 +65,23 @@ def main_measures(report: EvaluationReport) -> list[MeasureInfo]:
     return [known[name] for name in dict.fromkeys(first) if name in known]
 
 
+def is_evaluation(report: EvaluationReport) -> bool:
+    """Whether questions were asked; else the report shows chunks and probes of documents alone."""
+    return bool(report.measures or report.questions or report.selection or not report.documents)
+
+
 def headline(report: EvaluationReport) -> str:
-    """One sentence: the winner and why, or that none was selected."""
+    """One sentence: the winner and why, or that none was selected; without questions, how many chunks there are."""
     if report.selection is not None:
         return report.selection.reason
+    if not is_evaluation(report):
+        return "; ".join(map(_chunks, report.strategies)) + "."
     n_ok = sum(each.status == "ok" for each in report.strategies)
     return f"No selection was made among {n_ok} strategies that worked."
+
+
+def _chunks(strategy: StrategyResult) -> str:
+    sizes = strategy.sizes
+    if sizes is None:
+        return f"{strategy.name}: chunks are not known"
+    return f"{strategy.name}: {sizes.n_chunks:,} chunks of {sizes.mean:,.0f} tokens, the largest {sizes.largest:,.0f}"

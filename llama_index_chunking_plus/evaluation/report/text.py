@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from llama_index_chunking_plus.errors import MissingExtraError
 from llama_index_chunking_plus.evaluation.report.overview import OverviewRow, headline, main_measures, overview
@@ -19,6 +20,7 @@ except ImportError as error:
 _OTHERS = 56  # what the columns need that are always there, but for the names
 _LONGEST_NAME = 24  # that is not folded to make room for a measure
 _PADDING = 3  # of a column
+_WORST, _MOST_PLACES = 3, 3  # cuts that are shown, and places of each
 _STYLES = {
     "selected": "bold green",
     "tied": "green",
@@ -109,6 +111,73 @@ def _add_strategy(table: Table, row: OverviewRow, infos: Sequence[MeasureInfo]) 
         "" if each.cost is None else f"{each.cost.context_tokens:,.0f}",
     ]
     table.add_row(Text(each.name, style=style), Text(row.status, style=style), *map(Text, cells))
+
+
+def text_probes(report: EvaluationReport) -> Group:
+    """What a rich ``Console`` prints of completeness probes: all strategies, the best first, and the three worst cuts.
+
+    Cuts are those of strategies below 0.8, each probe once.
+
+    Example:
+        >>> import io
+        >>> from rich.console import Console
+        >>> from llama_index_chunking_plus.evaluation.results import RunInfo
+        >>> run = RunInfo("2025-01-01T00:00:00Z", 1.5, "x86_64", {}, "offline", 5, "dense", 1000, 0.95, 0, 0)
+        >>> console = Console(width=80, file=io.StringIO())
+        >>> console.print(text_probes(EvaluationReport(run, (), (), (), (), probes={"strategies": []})))
+        >>> console.file.getvalue().startswith("Nothing in 0 documents could be asked for")
+        True
+    """
+    return Group(*_probe_parts(report, report.probes or {"strategies": []}))
+
+
+def _probe_parts(report: EvaluationReport, probes: Mapping[str, Any]) -> Iterator[RenderableType]:
+    judged = [each for each in probes["strategies"] if each["total"]]
+    if not judged:
+        yield Text(
+            f"Nothing in {len(report.documents)} documents could be asked for: there is no table with a header, closed "
+            "code sample, definition with example, procedure, answer or exception of sufficient length. This says "
+            "nothing about the chunks; use questions of your own."
+        )
+        return
+    yield _probe_table(report, sorted(judged, key=lambda each: -each["score"]))
+    broken = [each for each in judged if each["score"] < probes["good_enough"]]
+    cuts = {(cut["document_id"], str(cut["gold"])): (each["strategy"], cut) for each in broken for cut in each["cuts"]}
+    if cuts:
+        yield Text("The worst cuts:", style="bold")
+    titles = {each.document_id: each.title for each in report.documents}
+    for strategy, cut in sorted(cuts.values(), key=lambda each: (each[1]["partial"], -each[1]["pieces"]))[:_WORST]:
+        yield from _cut_lines(strategy, cut, titles[cut["document_id"]])
+
+
+def _probe_table(report: EvaluationReport, judged: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("strategy", overflow="fold")
+    for label in ("completeness", "whole", "chunks", "mean tokens"):
+        table.add_column(label, justify="right", overflow="fold")
+    table.add_column("cut", overflow="fold")
+    for each in judged:
+        sizes = report.strategy(each["strategy"]).sizes
+        broken = [(kind["kind"], kind["total"] - kind["whole"]) for kind in each["kinds"]]
+        cells = [
+            each["strategy"],
+            f"{each['score']:.2f}",
+            f"{each['whole']} of {each['total']}",
+            "" if sizes is None else f"{sizes.n_chunks:,}",
+            "" if sizes is None else f"{sizes.mean:,.0f}",
+            ", ".join(f"{n} {kind}" for kind, n in broken if n),
+        ]
+        table.add_row(*map(Text, cells))
+    return table
+
+
+def _cut_lines(strategy: str, cut: Mapping[str, Any], title: str) -> Iterator[Text]:
+    pieces = f"{cut['pieces']} piece{'' if cut['pieces'] == 1 else 's'}"
+    yield Text(f"  {title}: {cut['question']}")
+    yield Text(f"    {strategy}: {cut['how']}; {pieces}, the best shows {cut['partial']:.0%}", style="dim")
+    for place in cut["places"][:_MOST_PLACES]:
+        before, after = ("⏎".join(place[side].splitlines()) for side in ("before", "after"))
+        yield Text(f"    at {place['position']}: {before} ✂ {after}")
 
 
 def _routes(report: EvaluationReport) -> Iterator[Text]:

@@ -16,9 +16,13 @@ const state = {
   allMeasures: false,
   groups: { by: null, page: 0 },
   questions: { text: "", failed: false, cut: false, strategy: -1, section: "", tag: "", page: 0, open: new Set() },
+  probes: { page: 0 },
   viewer: { document: -1, question: -1, strategies: null, returned: false, page: 0, cut: -1 },
 };
 const sections = {}; // name -> function that draws what is in the section
+const isEvaluation = data.page === "evaluation"; // else chunks and probes alone, with no question asked
+const order = isEvaluation ? ["winner", "strategies", "scatter", "heatmap", "signals", "probes", "questions", "viewer", "notes", "method"]
+  : data.documents.length === 1 ? ["summary", "viewer", "probes", "notes"] : ["summary", "probes", "viewer", "notes"];
 
 // ------------------------------------------------------------------------------------------------ making elements
 
@@ -152,11 +156,21 @@ sections.winner = () => {
     el("p", { class: "eyebrow" }, eyebrow),
     winner && el("h2", { class: "name" }, winner.name),
     el("p", { class: "why" }, headline()),
+    tie() && el("p", { class: "tie" }, tie()),
     el("dl", { class: "figures" }, facts.map(([name, value, below]) =>
       el("div", {}, el("dt", {}, name), el("dd", {}, value, below && el("small", {}, below))))),
     routes(),
   ];
 };
+
+/** A sentence if another strategy has the better figure, and the winner is only not told apart from it. */
+function tie() {
+  const rows = data.selection?.rows ?? [], won = rows.find((each) => each.status === "selected");
+  const best = rows.find((each) => each.status === "tied" && each.value && !each.difference);
+  if (!won?.difference?.mean || !best) return null;
+  return t("winner.tie", { name: won.name, best: best.name, label: measureLabel(data.selection.measure),
+    own: number(won.value.mean), top: number(best.value.mean), p: number(won.p_value) });
+}
 
 function intervalText(figure) {
   return figure?.low == null ? "" : t("interval", { confidence: confidence(), low: number(figure.low), high: number(figure.high) });
@@ -180,6 +194,49 @@ function routes() {
         return el("tr", {}, el("th", { scope: "row" }, route.kind), el("td", { class: "number" }, number(route.n_questions, 0)),
           el("td", {}, route.strategy ?? "—"), el("td", { class: "number" }, number(value?.mean)));
       })))));
+}
+
+// ------------------------------------------------------------------------------------------------ chunks alone
+
+sections.summary = () => {
+  const heads = ["strategy", "chunks", "summary.mean", "summary.largest", "inflation", "summary.cut"];
+  return [el("div", { class: "wide" }, el("table", {},
+    el("thead", {}, el("tr", {}, heads.map((head, i) => el("th", { scope: "col", class: i % 5 ? "number" : "" }, t(head))))),
+    el("tbody", {}, data.strategies.map(({ name, sizes, inflation }) => el("tr", {},
+      el("th", { scope: "row" }, name), el("td", { class: "number" }, number(sizes?.n_chunks, 0)), el("td", { class: "number" }, number(sizes?.mean, 0)),
+      el("td", { class: "number" }, number(sizes?.largest, 0)), el("td", { class: "number" }, number(inflation, 2)), el("td", {}, whatIsCut(name)))))))];
+};
+
+function whatIsCut(name) {
+  const probed = data.probes?.strategies.find((each) => each.strategy === name);
+  if (!probed?.total) return t("probes.none");
+  if (probed.whole === probed.total) return t("summary.whole", { all: probed.total });
+  const kinds = probed.kinds.filter((each) => each.whole < each.total).map((each) => `${t(`kind.${each.kind}`)} ${each.total - each.whole}`);
+  return t("summary.cut_some", { cut: probed.total - probed.whole, all: probed.total, kinds: kinds.join(t("comma")) });
+}
+
+/** The probes as questions that the viewer can show. */
+function probesAsked() {
+  const places = new Map(data.documents.map((each, i) => [each.id, i]));
+  return (data.probes?.probes ?? []).map((probe, i) => ({
+    id: String(i + 1), text: probe.question, kind: probe.kind, document: places.get(probe.document_id) ?? -1, document_id: probe.document_id, gold: probe.gold,
+    answers: data.strategies.map(({ name }) => ({ cuts: probe.cuts[name] ? [[...probe.gold[0], probe.cuts[name].at]] : [], how: probe.cuts[name]?.how })),
+  }));
+}
+
+const asked = isEvaluation ? data.questions : probesAsked();
+
+function title() {
+  if (isEvaluation) return t("title");
+  return data.documents.length === 1 ? data.documents[0].title : t("probes.page");
+}
+
+function subtitle() {
+  const run = data.run, [first] = data.documents;
+  const values = { documents: data.documents.length, questions: run.n_questions, strategies: data.strategies.length, model: run.embed_model,
+    k: run.k, date: run.date.slice(0, 10), probes: data.probes?.strategies[0]?.total ?? 0, tokens: first?.tokens, characters: first?.characters };
+  if (isEvaluation) return t("subtitle", { ...values, documents: run.n_documents });
+  return t(data.documents.length === 1 ? "subtitle.document" : "subtitle.probes", values);
 }
 
 // ------------------------------------------------------------------------------------------------ strategies
@@ -292,17 +349,19 @@ function scatter(strategies, label) {
     svg("line", { class: "limit", x1: scaleX(limit), x2: scaleX(limit), y1: frame.top, y2: frame.bottom }),
     svg("text", { class: "limit-label", x: scaleX(limit) + 6, y: frame.bottom - 8 }, t("scatter.limit", { limit: String(limit) })));
   const points = strategies.map((each, i) => ({ strategy: each, figure: figures[i], x: scaleX(each.inflation), y: scaleY(figures[i].mean) }));
-  const taken = points.map(({ x, y }) => ({ left: x - 8, right: x + 8, top: y - 8, bottom: y + 8 }));
-  const names = points.map((point) => drawName(point, labelPlace(point.strategy.name, point.x, point.y, taken, frame)));
-  chart.append(...points.map((point) => drawPoint(point, scaleY)), ...names);
+  const boxes = [...points.map(({ x, y }) => around(x, y, 8)), ...points.filter(({ figure }) => figure.low !== null).map(({ figure, x }) =>
+    ({ left: x - 2, right: x + 2, top: scaleY(figure.high), bottom: scaleY(figure.low) }))];
+  const places = [...points].sort((a, b) => a.y - b.y).map((point) => ({ ...point, ...labelPlace(point, boxes, frame) }));
+  chart.append(...places.filter((each) => each.leader).map(drawLeader), ...points.map((point) => drawPoint(point, scaleY)), ...places.map(drawName));
   return chart;
 }
 
-function drawName({ strategy, x, y }, { box, far }) {
-  const group = svg("g", { class: strategy.status });
-  if (far) group.append(svg("line", { class: "leader", x1: x, y1: y, x2: box.right < x ? box.right : box.left, y2: box.bottom - 7 }));
-  group.append(svg("text", { class: "name", x: box.left, y: box.bottom - 4 }, shortened(strategy.name)));
-  return group;
+function drawLeader({ x, y, leader }) {
+  return svg("line", { class: "leader", x1: x, y1: y, x2: leader.x, y2: leader.y });
+}
+
+function drawName({ strategy, box }) {
+  return svg("g", { class: strategy.status }, svg("text", { class: "name", x: box.left, y: box.bottom - 4 }, shortened(strategy.name)));
 }
 
 function drawPoint({ strategy, figure, x, y }, scaleY) {
@@ -316,21 +375,34 @@ function drawPoint({ strategy, figure, x, y }, scaleY) {
 
 const shortened = (name) => (name.length > 34 ? `${name.slice(0, 33)}…` : name);
 
-/** Where a name covers the least of what is there: right, left, above or below its point, then further off. */
-function labelPlace(name, x, y, taken, frame) {
-  const width = [...shortened(name)].reduce((sum, char) => sum + (char > "\u2e7f" ? 12.5 : 7), 0);
-  const near = [[12, 4], [-12 - width, 4], [-width / 2, -14], [-width / 2, 24], [12, -12], [12, 20], [-12 - width, -12], [-12 - width, 20]];
-  const far = [34, 52, 70, 88].flatMap((step) => [[14, step], [14, -step], [-14 - width, step], [-14 - width, -step]]);
-  let best = null;
-  for (const [i, [dx, dy]] of [...near, ...far].entries()) {
+const around = (x, y, radius) => ({ left: x - radius, right: x + radius, top: y - radius, bottom: y + radius });
+
+const overlap = (a, b) => Math.max(0, Math.min(a.right, b.right) - Math.max(a.left, b.left)) * Math.max(0, Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top));
+
+/** Where a name covers the least of dots, whiskers and other names: beside its point, or further off at the end of a line. */
+function labelPlace({ strategy, x, y }, taken, frame) {
+  const width = [...shortened(strategy.name)].reduce((sum, char) => sum + (char > "\u2e7f" ? 12.5 : 7), 0);
+  const near = [[12, 4], [-12 - width, 4], [12, -10], [12, 18], [-12 - width, -10], [-12 - width, 18], [-width / 2, -14], [-width / 2, 24]];
+  const steps = Array.from({ length: 21 }, (_, i) => (i - 10) * 17);
+  const far = [30, 60, 100, 150].flatMap((step) => steps.flatMap((dy) => [[step, dy], [-step - width, dy]]));
+  const [best] = [...near, ...far].map(([dx, dy], i) => {
     const box = { left: x + dx, right: x + dx + width, top: y + dy - 11, bottom: y + dy + 4 };
+    const leader = i < near.length ? null : { x: dx > 0 ? box.left - 3 : box.right + 3, y: box.bottom - 8 };
     const outside = Math.max(0, frame.left - box.left) + Math.max(0, box.right - frame.right - 20) + Math.max(0, frame.top - box.top) + Math.max(0, box.bottom - frame.bottom);
-    const covered = taken.reduce((sum, other) => sum + Math.max(0, Math.min(box.right, other.right) - Math.max(box.left, other.left)) * Math.max(0, Math.min(box.bottom, other.bottom) - Math.max(box.top, other.top)), 0);
-    const cost = covered + outside * 50 + i * 0.5;
-    if (!best || cost < best.cost) best = { cost, box, far: i >= near.length };
-  }
-  taken.push(best.box);
+    const covered = taken.reduce((sum, other) => sum + overlap(box, other), 0);
+    const crossed = leaderBoxes(x, y, leader).reduce((sum, dot) => sum + taken.reduce((all, other) => all + overlap(dot, other), 0), 0);
+    return { box, leader, cost: covered * 4 + crossed + outside * 50 + (leader ? 12 + Math.hypot(leader.x - x, leader.y - y) / 4 : i) };
+  }).sort((a, b) => a.cost - b.cost);
+  taken.push(best.box, ...leaderBoxes(x, y, best.leader));
   return best;
+}
+
+/** What a line to a name covers, beyond the point that it comes from. */
+function leaderBoxes(x, y, leader) {
+  if (!leader) return [];
+  const length = Math.hypot(leader.x - x, leader.y - y), count = Math.ceil(length / 6);
+  return Array.from({ length: count }, (_, i) => (i + 1) / count).filter((part) => part * length > 12)
+    .map((part) => around(x + (leader.x - x) * part, y + (leader.y - y) * part, 2));
 }
 
 /** A function from values to places, with round ticks. */
@@ -356,7 +428,7 @@ sections.heatmap = () => {
   const label = measureLabel(state.measure);
   const strategies = data.strategies.filter((each) => each.status !== "failed");
   const title = [el("h2", {}, t("heatmap.title")), el("p", { class: "quiet small" }, t("heatmap.note", { label }))];
-  if (!by) return [...title, el("p", {}, t("heatmap.empty"))];
+  if (!by) return null;
   const sizes = new Map(strategies.flatMap((each) => each[by].map((group) => [group.name, group.n_questions])));
   const names = [...sizes.keys()], pages = Math.ceil(names.length / GROUPS_A_PAGE), page = Math.min(state.groups.page, pages - 1);
   const shown = names.slice(page * GROUPS_A_PAGE, (page + 1) * GROUPS_A_PAGE);
@@ -401,9 +473,10 @@ function signalCard(signal) {
 }
 
 sections.probes = () => {
-  const order = new Map(data.strategies.map((each, i) => [each.name, i]));
-  const probed = [...(data.probes?.strategies ?? [])].sort((a, b) => (order.get(a.strategy) ?? order.size) - (order.get(b.strategy) ?? order.size));
+  const places = new Map(data.strategies.map((each, i) => [each.name, i]));
+  const probed = [...(data.probes?.strategies ?? [])].sort((a, b) => (places.get(a.strategy) ?? places.size) - (places.get(b.strategy) ?? places.size));
   if (!probed.length) return null;
+  if (!isEvaluation && !probed[0].total) return [el("h2", {}, t("probes.title")), el("p", {}, t("probes.nothing"))];
   const kinds = [...new Set(probed.flatMap((each) => each.kinds.map((kind) => kind.kind)))];
   const good = data.probes.good_enough;
   return [
@@ -412,9 +485,32 @@ sections.probes = () => {
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, t("strategy")), el("th", { scope: "col" }, t("probes.score")), kinds.map((kind) => el("th", { scope: "col" }, t(`kind.${kind}`))))),
       el("tbody", {}, probed.map((each) => el("tr", {}, el("th", { scope: "row" }, each.strategy), heatCell(each.score),
         kinds.map((kind) => heatCell(each.kinds.find((score) => score.kind === kind)?.score))))))),
+    !isEvaluation && probeList(),
     el("div", { class: "cards" }, probed.filter((each) => each.score !== null && each.score < good).map(probeCard)),
   ];
 };
+
+/** Every probe, and what each strategy does to it. */
+function probeList() {
+  const pages = Math.ceil(asked.length / QUESTIONS_A_PAGE), page = Math.min(state.probes.page, pages - 1);
+  const shown = asked.slice(page * QUESTIONS_A_PAGE, (page + 1) * QUESTIONS_A_PAGE);
+  return [
+    el("h3", { class: "list-head" }, t("probes.all", { n: asked.length })),
+    el("div", { class: "wide" }, el("table", { class: "question-table probe-list" },
+      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, t("probe")), data.strategies.map((each) => el("th", { scope: "col" }, each.name)))),
+      el("tbody", {}, shown.map(probeRow)))),
+    pager(page, pages, (to) => { state.probes.page = to; draw("probes"); }),
+  ];
+}
+
+function probeRow(probe) {
+  const broken = Math.max(0, probe.answers.findIndex((each) => each.cuts.length));
+  const chips = [t(`kind.${probe.kind}`), data.documents.length > 1 && data.documents[probe.document]?.title].filter(Boolean);
+  const opener = charactersOf(probe.document) === null ? el("span", {}, probe.text) : button(probe.text, () => showInViewer(probe, broken), { class: "opener", title: t("view") });
+  return el("tr", {}, el("th", { scope: "row" }, opener, el("div", { class: "chips" }, chips.map((each) => el("span", {}, each)))),
+    probe.answers.map(({ how }) => el("td", { class: how ? "value zero" : "value full" }, how ? "✂" : "●",
+      el("span", { class: "reason" }, how ? howBroken({ kind: probe.kind, how }) : t("probes.whole")))));
+}
 
 function probeCard(probed) {
   const totals = Object.fromEntries(probed.kinds.map((kind) => [kind.kind, kind.total]));
@@ -472,13 +568,13 @@ function filteredQuestions() {
     (!cut || strategies.some((i) => question.answers[i]?.cuts.length)));
 }
 
-sections.questions = () => [
+sections.questions = () => (data.questions.length ? [
   el("h2", {}, t("questions.title")),
   data.deciding && el("p", { class: "quiet small" }, t("questions.note", { label: measureLabel(data.deciding) })),
   questionFilters(),
   el("p", { class: "small quiet", id: "question-count", role: "status" }, questionCount(filteredQuestions())),
   el("div", { id: "question-list" }, questionList(filteredQuestions())),
-];
+] : null);
 
 function questionFilters() {
   const filter = (name) => (value) => { state.questions[name] = value; state.questions.page = 0; redrawQuestions(); };
@@ -592,7 +688,7 @@ function marked(characters, start, end, ranges) {
 function showInViewer(question, strategy) {
   const second = state.viewer.strategies.find((each) => each !== strategy) ?? -1;
   const page = pageOf(question.document, question.gold[0]?.[0] ?? 0);
-  Object.assign(state.viewer, { document: question.document, question: data.questions.indexOf(question), strategies: [strategy, second], page, cut: -1 });
+  Object.assign(state.viewer, { document: question.document, question: asked.indexOf(question), strategies: [strategy, second], page, cut: -1 });
   draw("viewer");
   document.getElementById("viewer").scrollIntoView();
   scrollPanes(question.gold[0]?.[0] ?? 0);
@@ -647,10 +743,10 @@ function chunksOf(strategy, place) {
   return Array.from({ length: flat.length / 2 }, (_, i) => [flat[2 * i], flat[2 * i + 1]]);
 }
 
-/** The questions whose gold is shown: the chosen one, or all of the document. */
+/** The questions, or probes, whose gold is shown: the chosen one, or all of the document. */
 function viewedQuestions() {
   const { document: place, question } = state.viewer;
-  return question >= 0 ? [data.questions[question]] : data.questions.filter((each) => each.document === place);
+  return question >= 0 ? [asked[question]] : asked.filter((each) => each.document === place);
 }
 
 function cutsOf(strategy) {
@@ -660,16 +756,18 @@ function cutsOf(strategy) {
 
 sections.viewer = () => {
   const shown = shownDocuments(), capped = shown.length < data.documents.length;
-  const title = [el("h2", {}, t("viewer.title")), el("p", { class: "quiet small" }, t("viewer.note")),
+  const head = [el("h2", {}, t("viewer.title")), el("p", { class: "quiet small" }, t(isEvaluation ? "viewer.note" : asked.length ? "viewer.note_probes" : "viewer.note_chunks")),
     capped && el("p", { class: "small", id: "capped" }, t("viewer.capped", { shown: shown.length, all: data.documents.length, limit: number(data.max_characters, 0) }))];
-  if (!shown.length) return [...title, el("p", {}, t("viewer.empty"))];
+  if (!shown.length) return [...head, el("p", {}, t("viewer.empty"))];
   const view = state.viewer;
-  if (!shown.includes(view.document)) view.document = shown.find((i) => data.questions.some((each) => each.document === i)) ?? shown[0];
+  if (!shown.includes(view.document)) view.document = shown.find((i) => asked.some((each) => each.document === i)) ?? shown[0];
   view.strategies ??= [0, 1].map((i) => shownStrategies()[i] ?? -1);
+  const isEmpty = !data.documents[view.document].text.trim();
+  if (isEmpty) return [...head.slice(0, 1), shown.length > 1 && viewerControls(shown), el("p", { class: "empty" }, t("viewer.empty_document"))];
   const starts = pageStarts(view.document), page = Math.min(view.page, starts.length - 1);
   const go = (to) => { view.page = to; view.cut = -1; draw("viewer"); };
   return [
-    ...title, viewerControls(shown), legend(),
+    ...head, viewerControls(shown), legend(),
     el("div", { class: "panes" }, view.strategies.filter((each) => each >= 0).map((strategy, i) =>
       pane(strategy, i, starts[page], starts[page + 1] ?? charactersOf(view.document).length))),
     pager(page, starts.length, go),
@@ -681,10 +779,10 @@ function viewerControls(shown) {
   const change = (values, id) => { Object.assign(view, { cut: -1, ...values }); draw("viewer"); document.getElementById(id)?.focus(); };
   const strategies = shownStrategies().map((i) => [i, data.strategies[i].name]);
   const side = (i, value) => view.strategies.map((each, j) => (i === j ? Number(value) : each));
-  const questions = data.questions.flatMap((each, i) => (each.document === view.document ? [[i, shortened(`${each.id}: ${each.text}`)]] : []));
+  const questions = asked.flatMap((each, i) => (each.document === view.document ? [[i, shortened(`${each.id}: ${each.text}`)]] : []));
   return el("div", { class: "controls" },
-    select(t("viewer.document"), shown.map((i) => [i, data.documents[i].title]), view.document, (value) => change({ document: Number(value), question: -1, page: 0 }, "viewer-document"), "viewer-document"),
-    select(t("viewer.gold"), [[-1, t("viewer.all_gold")], ...questions], view.question, (value) => change({ question: Number(value), page: value < 0 ? view.page : pageOf(view.document, data.questions[value].gold[0]?.[0] ?? 0) }, "viewer-question"), "viewer-question"),
+    data.documents.length > 1 && select(t("viewer.document"), shown.map((i) => [i, data.documents[i].title]), view.document, (value) => change({ document: Number(value), question: -1, page: 0 }, "viewer-document"), "viewer-document"),
+    questions.length > 0 && select(t(isEvaluation ? "viewer.gold" : "probe"), [[-1, t(isEvaluation ? "viewer.all_gold" : "viewer.all_probes")], ...questions], view.question, (value) => change({ question: Number(value), page: value < 0 ? view.page : pageOf(view.document, asked[value].gold[0]?.[0] ?? 0) }, "viewer-question"), "viewer-question"),
     select(t("viewer.left"), strategies, view.strategies[0], (value) => change({ strategies: side(0, value) }, "viewer-left"), "viewer-left"),
     select(t("viewer.right"), [[-1, t("viewer.nothing")], ...strategies], view.strategies[1], (value) => change({ strategies: side(1, value) }, "viewer-right"), "viewer-right"),
     data.strategies.some((each) => Object.keys(each.returned).length) && checkbox(t("viewer.returned"), view.returned, (on) => change({ returned: on }, "viewer-returned"), "viewer-returned"));
@@ -696,8 +794,8 @@ function legend() {
     el("li", {}, [0, 1, 2, 3].map((i) => swatch(`var(--c${i})`)), t("legend.chunk")),
     el("li", {}, swatch(stripes([0, 1])), t("legend.overlap")),
     el("li", {}, swatch("none", "swatch gap-swatch"), t("legend.gap")),
-    el("li", {}, el("mark", {}, t("legend.gold"))),
-    el("li", {}, el("span", { class: "scissors" }, "✂ "), t("legend.cut")));
+    asked.length > 0 && el("li", {}, el("mark", {}, t(isEvaluation ? "legend.gold" : "legend.probe"))),
+    asked.length > 0 && el("li", {}, el("span", { class: "scissors" }, "✂ "), t(isEvaluation ? "legend.cut" : "legend.probe_cut")));
 }
 
 function pane(strategy, side, start, end) {
@@ -705,10 +803,11 @@ function pane(strategy, side, start, end) {
   const gold = viewedQuestions().flatMap((question) => question.gold);
   const torn = viewedQuestions().reduce((sum, question) => sum + (question.answers[strategy]?.cuts.length ?? 0), 0);
   const average = chunks.reduce((sum, [from, to]) => sum + to - from, 0) / (chunks.length || 1);
+  const stats = isEvaluation ? "viewer.stats" : gold.length ? "viewer.stats_probes" : "viewer.stats_chunks";
   return el("div", { class: "pane" },
     el("div", { class: "pane-head" }, el("p", {}, el("strong", {}, data.strategies[strategy].name), el("br"),
-      chunks.length ? t("viewer.stats", { n: chunks.length, characters: Math.round(average), cut: torn, gold: gold.length }) : t("viewer.no_chunks")),
-      button(t("viewer.next_cut"), () => nextCut(strategy, side), { disabled: !cuts.length })),
+      chunks.length ? t(stats, { n: chunks.length, characters: Math.round(average), cut: torn, gold: isEvaluation ? gold.length : viewedQuestions().length }) : t("viewer.no_chunks")),
+      asked.length > 0 && button(t("viewer.next_cut"), () => nextCut(strategy, side), { disabled: !cuts.length })),
     el("div", { class: "text", tabindex: 0, role: "group", "aria-label": data.strategies[strategy].name }, ...viewedText(charactersOf(place), chunks, gold, cuts, start, end)));
 }
 
@@ -791,12 +890,12 @@ function isDark() {
 }
 
 function bar() {
-  const linked = ["strategies", "scatter", "heatmap", "signals", "probes", "questions", "viewer", "method"].filter((name) => document.getElementById(name));
+  const linked = order.filter((name) => labels[`nav.${name}`] && document.getElementById(name));
   const themeName = () => t(isDark() ? "theme.light" : "theme.dark");
   return [
-    el("a", { class: "skip", href: "#winner" }, t("skip")),
+    el("a", { class: "skip", href: `#${order[0]}` }, t("skip")),
     el("div", { class: "bar" },
-      el("h1", {}, t("title")),
+      el("h1", { title: title() }, title()),
       el("nav", { "aria-label": t("contents") }, el("ul", {}, linked.map((name) => el("li", {}, el("a", { href: `#${name}` }, t(`nav.${name}`)))))),
       button(t("language"), () => { state.language = state.language === "en" ? "zh" : "en"; drawAll(); document.getElementById("language").focus(); }, { id: "language", lang: state.language === "en" ? "zh" : "en" }),
       button(themeName(), (event) => { document.documentElement.style.colorScheme = isDark() ? "light" : "dark"; event.currentTarget.textContent = themeName(); }, { id: "theme" })),
@@ -812,13 +911,11 @@ function draw(name) {
 
 function drawAll() {
   document.documentElement.lang = state.language;
-  document.title = t("title");
-  const run = data.run;
-  const main = el("main", {}, el("p", { class: "quiet small" }, t("subtitle", {
-    documents: run.n_documents, questions: run.n_questions, strategies: data.strategies.length, model: run.embed_model, k: run.k, date: run.date.slice(0, 10) })));
+  document.title = title();
+  const main = el("main", { class: data.page }, el("p", { class: "quiet small" }, subtitle()));
   const header = el("header");
   document.getElementById("page").replaceChildren(header, main);
-  for (const name of ["winner", "strategies", "scatter", "heatmap", "signals", "probes", "questions", "viewer", "notes", "method"]) {
+  for (const name of order) {
     main.append(el("section", { id: name, class: name }));
     if (!draw(name).length) document.getElementById(name).remove();
   }
