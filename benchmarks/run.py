@@ -67,6 +67,7 @@ JOBS: dict[str, Job] = {
     "context headers": job("context_headers", "context_headers"),
     "multi-granularity, quality": job("multi_granularity", "quality"),
     "strategies, quality": job("quality", "strategies"),
+    "distribution": job("distribution", "speed"),
 }
 
 

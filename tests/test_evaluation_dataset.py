@@ -192,6 +192,20 @@ def test_ids_that_stand_twice_are_an_error() -> None:
     ]
 
 
+def test_questions_of_two_files_with_one_id_are_told_apart() -> None:
+    asked = EvaluationQuestion("q1", "?", "d", gold=((0, 1),), place="line 1")
+    assert problems(EvaluationSet, (asked, replace(asked, text="!"))) == [
+        "question 2: the id 'q1' is that of question 1 as well; give each question its own"
+    ]
+
+
+def test_a_whole_json_array_is_one_problem(tmp_path: Path) -> None:
+    path = tmp_path / "q.json"
+    path.write_text('[\n  {"question": "?",\n   "document_id": "d", "quotes": ["x"]}\n]\n', encoding="utf-8")
+    (said,) = problems(load_questions, path)
+    assert said.startswith("this is a JSON array; write one object a line, like {")
+
+
 def test_a_quote_stands_for_its_place() -> None:
     assert gold("甲乙丙", "乙") == ["乙"]
     assert gold("甲乙甲丙", Quote("甲", 2), "丙") == ["甲", "丙"]

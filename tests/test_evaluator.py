@@ -92,7 +92,7 @@ class HostileParser(StrippingParser):
             for node in nodes:
                 node.metadata["seen"] = True
                 node.set_content("变了")  # type: ignore[attr-defined]
-        made = {"blank": [TextNode(text="  ")], "nowhere": [TextNode(text="花园")]}
+        made = {"blank": [TextNode(text="  ")], "nowhere": [TextNode(text="没有这回事。")] * 3}
         return [*made.get(self.fault, [])]
 
 
@@ -245,17 +245,54 @@ def test_a_strategy_that_fails_is_a_row_with_the_reason() -> None:
     assert "no chunk with any text" in reasons["empty"]
     assert "no chunk with any text" in reasons["blank"]
     assert "another strategy is named 'fine'" in reasons["fine (2)"]
-    assert {note.name for note in report.notes} == {name for name, reason in reasons.items() if reason}
+    failed = {name for name, reason in reasons.items() if reason}
+    assert {note.name for note in report.notes if note.about == "strategy"} == failed
     assert report.questions[0].answers.keys() == {"fine", "last"}
     assert EvaluationReport.from_json(report.to_json()) == report
 
 
-def test_chunks_of_nowhere_are_lost_and_find_nothing() -> None:
-    result = evaluator().evaluate({"nowhere": HostileParser(fault="nowhere")}).strategy("nowhere")
-    assert result.status == "ok"
+def test_a_strategy_of_which_nothing_can_be_found_fails_with_the_reason() -> None:
+    def elsewhere(_: Sequence[Document], model: BaseEmbedding) -> BaseRetriever:
+        nodes = [TextNode(text="别处的话。"), TextNode(text="别处的另一句话。")]
+        return VectorStoreIndex(nodes, embed_model=model).as_retriever(similarity_top_k=2)
+
+    nowhere = HostileParser(fault="nowhere")
+    report = evaluator().evaluate({"nowhere": nowhere, "elsewhere": elsewhere, "small": SMALL})
+    assert [each.status for each in report.strategies] == ["failed", "failed", "ok"]
+    assert "none of its 3 chunks can be found in the documents: " in report.strategy("nowhere").reason
+    assert "none of its 8 results can be found in the documents: " in report.strategy("elsewhere").reason
+
+
+class NamelessParser(NodeParser):
+    """Cuts into lines, and does not say of which document they are."""
+
+    @classmethod
+    def class_name(cls) -> str:
+        return "NamelessParser"
+
+    def _parse_nodes(self, nodes: Sequence[BaseNode], show_progress: bool = False, **_: Any) -> list[BaseNode]:  # noqa: ARG002
+        return [TextNode(text=line) for node in nodes for line in node.get_content().split("\n") if line]
+
+
+@pytest.mark.parametrize("texts", [TEXTS, {"floors": FLOORS}], ids=["several documents", "one document"])
+def test_chunks_that_name_no_document_are_placed_by_their_text(texts: dict[str, str]) -> None:
+    asked = [each for each in QUESTIONS if each.document_id in texts]
+    result = evaluator(documents=texts, questions=asked, k=4).evaluate({"lines": NamelessParser()}).strategy("lines")
+    lines = {name: text.splitlines() for name, text in texts.items()}
     assert result.alignment is not None
-    assert result.alignment.lost == 1
-    assert result.measures["recall"].mean == 0
+    assert (result.alignment.recovered, result.alignment.lost) == (sum(map(len, lines.values())), 0)
+    assert {each.document_id: [span.of(texts[each.document_id]) for span in each.spans] for each in result.chunks} == lines
+    assert result.measures["recall"].mean > 0.5
+
+
+def test_of_several_documents_with_a_text_the_offsets_or_the_neighbour_decide() -> None:
+    texts = {"a": "甲。共有的话。", "b": "乙乙。共有的话。", "c": "丙。"}
+    here = TextNode(text="共有的话。", start_char_idx=3, end_char_idx=8)
+    assert Whereabouts(texts).of(here) == ("b", (3, 8))
+    before, loose, lost = TextNode(text="乙乙。"), TextNode(text="共 有的话。"), TextNode(text="没有。")
+    placed = place_nodes([before, TextNode(text="共有的话。"), lost, loose], texts).places
+    assert [place and place.document_id for place in placed] == ["b", "b", None, "a"]
+    assert Whereabouts(texts).of(TextNode(text=" ")) is None
 
 
 def test_a_strategy_cannot_change_what_the_others_see() -> None:
@@ -286,9 +323,10 @@ def test_documents_and_questions_that_cannot_be_used_are_noted() -> None:
     ]
     asked = [QUESTIONS[0], question("lost", "？", "missing", "x"), question("void", "？", "blank", "x")]
     report = evaluator(documents=documents, questions=asked).evaluate({"small": SMALL})
-    assert [(note.about, note.name) for note in report.notes] == [
+    assert [(note.about, note.name) for note in report.notes if note.name != "(all)"] == [
         ("document", "floors"), ("document", "blank"), ("question", "lost"), ("question", "void"),
     ]  # fmt: skip
+    assert report.notes[0].message.startswith("Another document, with another text, has this id; only the first is used")
     assert report.run.n_documents == 2
     assert report.run.n_questions == 1
     assert report.strategy("small").status == "ok"
@@ -320,11 +358,33 @@ def test_gold_that_does_not_stand_in_its_document_is_an_error() -> None:
         ({"documents": ["text"]}, "no document"),
         ({"questions": []}, "no questions"),
         ({"tokenizer": 3}, "not callable"),
+        ({"boundaries": {"cellar": [3]}}, "boundaries names 'cellar', and no document with text has this id"),
+        ({"boundaries": {"floors": [3, 900]}}, "boundaries of 'floors' has 900, and its text ends at"),
+        ({"on_progress": 3}, "on_progress=3 is no function"),
+        ({"work_dir": Path(__file__) / "deep"}, r"test_evaluator\.py is no folder; choose another folder"),
     ],
 )
 def test_a_wrong_option_names_value_and_remedy(options: dict[str, Any], said: str) -> None:
     with pytest.raises(OptionError, match=said):
         evaluator(**options)
+
+
+def test_a_set_too_small_for_k_is_noted() -> None:
+    def notes(k: int) -> list[str]:
+        return [each.message for each in evaluator(k=k).evaluate({"s": SMALL, "l": LARGE}).notes]
+
+    n_chunks = len(SMALL.get_nodes_from_documents([Document(text=text) for text in TEXTS.values()]))
+    least = n_chunks // 4  # of which four times are no more than the chunks
+    assert notes(least) == []
+    (said,) = notes(least + 1)
+    assert said.startswith(f"With k={least + 1} and {n_chunks} chunks at most, nearly everything is found")
+
+
+def test_progress_is_told_after_each_strategy() -> None:
+    said: list[tuple[int, int, str]] = []
+    strategies = {"small": SMALL, "crash": HostileParser(fault="crash")}
+    evaluator(on_progress=lambda *done: said.append(done)).evaluate(strategies)
+    assert said == [(1, 2, "small"), (2, 2, "crash")]
 
 
 def test_no_strategy_at_all_is_an_error() -> None:

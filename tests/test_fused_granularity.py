@@ -596,7 +596,15 @@ def test_options_that_are_refused(simple, options, message):
 
 
 @pytest.mark.parametrize(
-    "weights", [{"own": -1}, {"parent": math.nan}, {"lexical": math.inf}, {"own": 0, "sentence": 0, "parent": 0}]
+    "weights",
+    [
+        {"own": -1},
+        {"parent": math.nan},
+        {"lexical": math.inf},
+        {"sentence": True},
+        {"parent_lexical": "1"},
+        {"own": 0, "sentence": 0, "parent": 0},
+    ],
 )
 def test_weights_that_are_refused(weights):
     with pytest.raises(OptionError, match=r"must be numbers|leaves no vectors"):

@@ -248,6 +248,8 @@ def test_with_the_parser_every_place_is_returned_once() -> None:
         ({"weights": {"fine": math.inf}}, "finite number"),
         ({"weights": {" ": 1}}, "blank"),
         ({"weights": {"fine": "heavy"}}, "weights"),
+        ({"weights": {"fine": True}}, "valid number"),
+        ({"weights": {b"fine": 1}}, "valid string"),
         ({"weights": None}, "weights"),
         ({"prefer": "longest"}, "prefer"),
         ({"top_k": 0}, "top_k"),

@@ -176,7 +176,14 @@ def test_default_names_among_other_levels(levels: list[str], expected: list[str]
         (lambda: GranularityRouter(default="large"), "'large'"),
         (lambda: GranularityRouter(rules=[QueryRule("a", "large", 1, "")]), "'large'"),
         (lambda: GranularityRouter(classifier="gpt"), "not callable"),  # type: ignore[arg-type]
+        (lambda: GranularityRouter(default=["fine"]), r"default=\['fine'\] is none of the levels"),  # type: ignore[arg-type]
+        (lambda: GranularityRouter(rules=[*QUERY_RULES, "几天"]), "are no QueryRules; pass"),  # type: ignore[list-item]
+        (lambda: GranularityRouter(rules="几天"), "rules='几天' are no QueryRules"),  # type: ignore[arg-type]
         (lambda: QueryRule("(", "fine", 1, ""), "regular expression"),
+        (lambda: QueryRule(" ", "fine", 1, ""), "pattern=' ' of a rule is blank"),
+        (lambda: QueryRule("a", "", 1, ""), "level='' of a rule is blank"),
+        (lambda: QueryRule("a", "fine", True, ""), "weight=True"),
+        (lambda: QueryRule("a", "fine", 1, None), "reason=None of the rule 'a' is no text"),  # type: ignore[arg-type]
         (lambda: QueryRule("a", "fine", 0, ""), "weight=0"),
         (lambda: QueryRule("a", "fine", float("nan"), ""), "weight=nan"),
         (lambda: GranularityRouterRetriever({}), "levels="),

@@ -581,6 +581,8 @@ def test_a_store_that_cannot_list_its_rows():
         ({"indexed_text": "all"}, "'header', 'plain', 'embed'"),
         ({"protected_terms": "检索"}, "one string"),
         ({"protected_terms": [""]}, "empty"),
+        ({"protected_terms": [3]}, r"protected_terms=\(3,\) holds what is no text"),
+        ({"protected_terms": {"检索": 1}}, "are no terms; pass a list"),
         ({"user_dictionary": "none.txt"}, "none.txt"),
         ({"persist_dir": ""}, "persist_dir=''"),
         ({"persist_dir": 3}, "persist_dir=3"),

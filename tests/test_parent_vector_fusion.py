@@ -240,7 +240,13 @@ def test_nodes_that_are_refused(change, error, message):
         ({"medium": -0.1}, r"weights of \{'medium': -0.1\} must be numbers, 0 or above; 0.1 to 0.5 are usual"),
         ({"fine": math.nan}, "must be numbers"),
         ({"weights": {"sentence": math.inf}}, "must be numbers"),
+        ({"weights": {"sentence": True}}, "valid number"),
+        ({"weights": {"sentence": "0.5"}}, "valid number"),
+        ({"weights": {" ": 0.1}}, r"weights=\{' ': 0.1\} has a blank level"),
         ({"store_levels": ()}, "would store nothing; name levels"),
+        ({"store_levels": ("fine", "")}, r"store_levels=\('fine', ''\) has a blank level"),
+        ({"store_levels": [b"fine"]}, "valid string"),
+        ({"mediun": 0.1}, "mediun"),
     ],
 )
 def test_options_that_are_refused(options, message):

@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 from embedders import LetterEmbedding, letter_vector
-from llama_index.core import Document
+from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.bridge.pydantic import PrivateAttr, ValidationError
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.ingestion import IngestionPipeline
@@ -60,6 +60,7 @@ DOCUMENTS = [Document(id_="a", text="一楼是大厅。二楼是展厅。")]
 QUESTION = EvaluationQuestion("q", "展厅在几楼？", "a", gold=(Span(6, 12),))
 DOCSTORE = SimpleDocumentStore()
 DOCSTORE.add_documents(DOCUMENTS)
+INDEX = VectorStoreIndex([], embed_model=LetterEmbedding())
 
 
 class Thing:
@@ -78,6 +79,7 @@ WRONG_VALUES: tuple[Any, ...] = (
 MADE_WITH: dict[str, dict[str, Any]] = {
     "ChineseSentenceWindowNodeParser": {},
     "HybridNodeParser": {"primary_parser": PARSER, "secondary_parser": PARSER},
+    "MultiGranularityNodeParser": {},
     "RoutingNodeParser": {"default": PARSER},
     "SemanticNodeParser": {"embed_model": LetterEmbedding()},
     "SlidingWindowNodeParser": {},
@@ -87,7 +89,21 @@ MADE_WITH: dict[str, dict[str, Any]] = {
     "DocumentMetadataTransform": {},
     "JiebaKeywordTransform": {},
     "PageJoiner": {},
+    "ParentVectorFusion": {},
     "OfflineEmbedding": {},
+    "Granularity": {"name": "fine", "min_size": 100, "max_size": 300},
+    "GranularityRouter": {},
+    "QueryRule": {"pattern": "几天", "level": "fine", "weight": 3, "reason": "asks for a number"},
+    "FusionWeights": {},
+    "LexicalIndex": {},
+    "SiblingLookup": {"vector_store": SimpleVectorStore(), "docstore": DOCSTORE},
+    "SourceSliceLookup": {"docstore": DOCSTORE},
+    "StoredParentLookup": {"store": DOCSTORE},
+    "CoarseToFineRetriever": {"index": INDEX},
+    "FusedGranularityRetriever": {"index": INDEX},
+    "GranularityRouterRetriever": {"retrievers": {"fine": INDEX.as_retriever()}},
+    "SmallToBigRetriever": {"retriever": INDEX.as_retriever(), "lookup": SourceSliceLookup(DOCSTORE)},
+    "GranularityFusionPostprocessor": {},
     "LatestVersionPostprocessor": {},
     "ParentExpansionPostprocessor": {"lookup": SourceSliceLookup(DOCSTORE)},
     "SentenceWindowPostprocessor": {},
@@ -110,18 +126,10 @@ MADE_WITH: dict[str, dict[str, Any]] = {
 }
 TRIED_ELSEWHERE = {
     *("ChineseSentenceTokenizer", "chinese_sentence_tokenizer"),  # test_sentences.py
-    *("CoarseToFineRetriever", "FusedGranularityRetriever", "FusionWeights", "Granularity", "GranularityDecision"),
-    *(
-        "GranularityFusionPostprocessor",
-        "GranularityRouter",
-        "GranularityRouterRetriever",
-        "MultiGranularityNodeParser",
-    ),
-    *("ParentVectorFusion", "QueryRule", "SmallToBigRetriever"),  # the tests of several granularities
-    *("LexicalIndex", "SiblingLookup", "SourceSliceLookup", "StoredParentLookup"),  # those of the stores
     *("async_delete_document", "async_sync_documents"),  # their plans are those of the sync forms
     *("persist_selection", "async_persist_selection"),  # test_selector.py
-    *("DeleteReport", "EvaluationReport", "SelectionResult", "Span", "SyncReport"),  # results, made here alone
+    *("DeleteReport", "EvaluationReport", "GranularityDecision", "SelectionResult"),  # results, made here alone
+    *("Span", "SyncReport"),
     *("ParentLookup", "SpanNodeParser"),  # abstract
 }
 OF_LLAMA_INDEX = {("OfflineEmbedding", "embeddings_cache"), ("OfflineEmbedding", "rate_limiter")}

@@ -170,8 +170,32 @@ def test_if_none_is_left_the_result_says_why() -> None:
 def test_another_measure_turns_the_choice() -> None:
     both = report([ok("high"), ok("low")], {"high": hits(40), "low": hits(1)})
     assert StrategySelector(measure="iou").select(both).selected_strategy == "low"
-    with pytest.raises(OptionError, match="measure='f1' is none of recall, iou"):
-        StrategySelector(measure="f1").select(both)
+    with pytest.raises(OptionError, match="measure='mrr' is none of recall, iou"):
+        StrategySelector(measure="mrr").select(both)
+    with pytest.raises(OptionError, match=r"measure='recal' is none of recall, .*did you mean 'recall'"):
+        StrategySelector(measure="recal")
+
+
+def test_what_found_nothing_is_never_selected() -> None:
+    strategies = [ok("one"), ok("other"), StrategyResult("broken", "parser", "failed", "ValueError: no")]
+    selection = StrategySelector().select(report(strategies, {"one": hits(0), "other": hits(0)}))
+    assert selection.selected_strategy is None
+    assert statuses(selection) == {"one": "eliminated", "other": "eliminated", "broken": "failed"}
+    assert selection.reason.startswith("No strategy is selected: no strategy found anything; 2 eliminated and 1 failed.")
+    both = report([ok("one"), ok("other")], {"one": hits(0), "other": hits(1)})
+    assert StrategySelector(tolerance=0).select(both).selected_strategy == "other"
+
+
+def test_one_is_not_told_as_several_and_nothing_is_a_negative_distance_behind() -> None:
+    single = report([ok("one")], {"one": [1.0]}, sections=["a"])
+    selection = StrategySelector(per="section").select(single)
+    assert "over 1 question:" in selection.reason
+    assert "of 1 strategy none is eliminated" in selection.reason
+    assert selection.routes[0].reason.startswith("1 question is too few")
+    equal = StrategySelector().select(report([ok("a"), ok("b")], {"a": hits(20), "b": hits(20)}))
+    told = next(row.reason for row in equal.rows if row.status == "tied")
+    assert "level with" in told
+    assert "-0.000" not in told
 
 
 def test_a_retriever_breaks_no_limit_that_nobody_knows_of_it() -> None:
@@ -185,6 +209,7 @@ def test_a_retriever_breaks_no_limit_that_nobody_knows_of_it() -> None:
     [
         ({"max_inflation": 0.5}, "max_inflation=0.5; it must be a number from 1"),
         ({"max_chunks": 0}, "max_chunks=0"),
+        ({"max_chunks": 1.5}, "max_chunks=1.5; it must be a whole number from 1"),
         ({"tolerance": -0.1}, "tolerance=-0.1"),
         ({"confidence": 1.0}, "confidence=1.0"),
         ({"per": "document"}, "per='document'"),
@@ -393,9 +418,24 @@ def test_what_was_chosen_for_another_search_is_not_served_by_vectors_alone(tmp_p
     pytest.importorskip("bm25s")
     store = chroma()
     result = evaluator(search="fused").select({"small": SMALL})
-    persist_selection(result, DOCUMENTS, tmp_path, embed_model=LetterEmbedding(), vector_store=store)
+    with pytest.raises(OptionError, match=r"search='fused', .*; select with search='dense'"):
+        persist_selection(result, DOCUMENTS, tmp_path, embed_model=LetterEmbedding(), vector_store=store)
+    assert not [*tmp_path.iterdir()]
+    persisted(tmp_path, store)
+    path = tmp_path / "strategy.json"
+    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), "search": "fused"}))
     with pytest.raises(OptionError, match="search='fused'"):
         load_selection(tmp_path, embed_model=LetterEmbedding()).as_retriever(store)
+
+
+def test_a_winner_needs_a_store_and_a_folder(tmp_path: Path) -> None:
+    result = evaluator().select({"small": SMALL})
+    with pytest.raises(OptionError, match="vector_store=None is no vector store"):
+        persist_selection(result, DOCUMENTS, tmp_path, embed_model=LetterEmbedding(), vector_store=None)  # type: ignore[arg-type]
+    file = tmp_path / "a file"
+    file.write_text("")
+    with pytest.raises(OptionError, match=r"a file is no folder; choose another folder"):
+        persist_selection(result, DOCUMENTS, file / "in", embed_model=LetterEmbedding(), vector_store=chroma())
 
 
 def test_the_questions_are_those_of_the_evaluator() -> None:

@@ -12,9 +12,19 @@ import sys
 
 from llama_index_chunking_plus.errors import MissingExtraError
 
+_INTERRUPTED = 130  # the exit code of a program that Ctrl-C ended
+
 
 def main() -> None:
-    """Run the command line; a missing extra is one line on stderr and exit code 1."""
+    """Run the command line; a missing extra, or Ctrl-C at any time, is one line on stderr."""
+    try:
+        _run()
+    except KeyboardInterrupt:  # before there are commands, or after
+        sys.stderr.write("interrupted\n")
+        sys.exit(_INTERRUPTED)
+
+
+def _run() -> None:
     try:
         import rich  # noqa: F401, PLC0415  the extra may be missing
         import typer  # noqa: F401, PLC0415  the extra may be missing

@@ -20,6 +20,7 @@ from llama_index.core.utils import get_tokenizer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
+from typer.core import TyperGroup
 
 from llama_index_chunking_plus.cli import evaluation
 from llama_index_chunking_plus.cli.files import find_files, read_document
@@ -35,7 +36,29 @@ from llama_index_chunking_plus.postprocessor.passages import HITS_KEY
 from llama_index_chunking_plus.retrievers.levels import EXPLANATION_KEY
 from llama_index_chunking_plus.samples import questions, sample_paths
 
+_KEPT = "what is done is kept, run it again to go on"
+_RESUMED = {
+    "ingest": _KEPT,
+    "evaluate": _KEPT,
+    "select": f"with --out, {_KEPT}",
+}  # of the other commands nothing is kept
+
+
+class _Commands(TyperGroup):
+    """The commands; one that is interrupted is a line on stderr and exit code 130."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            kept = _RESUMED.get(ctx.invoked_subcommand or "")
+            err.print(f"interrupted; {kept}" if kept else "interrupted", style="yellow")
+            raise SystemExit(_INTERRUPTED) from None
+
+
 app = typer.Typer(
+    cls=_Commands,
     help="Split, ingest, query and evaluate Chinese and mixed Chinese-English documents.",
     no_args_is_help=True,
     add_completion=False,
@@ -109,6 +132,7 @@ for command in (evaluation.evaluate, evaluation.select, evaluation.probe, evalua
     app.command()(command)
 
 _COLUMNS = ("file", "level", "characters", "parent", "window", "tokens", "kinds")  # of a table of chunks
+_INTERRUPTED = 130  # the exit code of a program that Ctrl-C ended
 _OF_SOME = {"level", "parent", "window", "kinds"}
 
 
@@ -239,7 +263,12 @@ def query(
     question: Annotated[str, typer.Argument(help="What to look for.")],
     store: StoreFolder,
     k: Annotated[
-        int | None, typer.Option("-k", min=1, help="How many passages, at most; default: 5, or as was selected.")
+        int | None,
+        typer.Option(
+            "-k",
+            min=1,
+            help="How many passages, at most; default: 5. A selected store takes the k it was selected with, no other.",
+        ),
     ] = None,
     expand: Expand = None,
     retriever: Retriever = None,

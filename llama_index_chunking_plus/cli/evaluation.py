@@ -16,7 +16,6 @@ from llama_index.core import Document
 from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.schema import BaseNode, MetadataMode
 from llama_index.core.utils import get_tokenizer
-from rich.text import Text
 
 from llama_index_chunking_plus import __version__
 from llama_index_chunking_plus.cli.files import find_files, read_document
@@ -32,6 +31,8 @@ from llama_index_chunking_plus.cli.strategies import (
     read_questions,
     strategies_by_name,
 )
+from llama_index_chunking_plus.core.options import folder_flaw
+from llama_index_chunking_plus.core.spans import Span
 from llama_index_chunking_plus.errors import InputFileError, OptionError
 from llama_index_chunking_plus.evaluation.evaluator import ChunkingEvaluator
 from llama_index_chunking_plus.evaluation.measures import inflation, size_statistics
@@ -42,6 +43,7 @@ from llama_index_chunking_plus.evaluation.report.text import text_probes
 from llama_index_chunking_plus.evaluation.results import (
     DocumentText,
     EvaluationReport,
+    Note,
     RunInfo,
     SearchMode,
     Sizes,
@@ -55,6 +57,7 @@ from llama_index_chunking_plus.storage import LexicalIndex
 
 _CACHE = "cache"  # vectors and trials, in the folder of the report
 _K, _BUDGET = 5, 1000
+_MOST_NAMES = 5  # in a message
 
 Docs = Annotated[list[Path], typer.Argument(help="Documents, or folders of them; what `split` reads.")]
 Questions = Annotated[
@@ -98,7 +101,9 @@ class _Run:
             budget=_BUDGET,
             work_dir=None if folder is None else folder / _CACHE,
             show_progress=err.is_terminal,
+            on_progress=None if err.is_terminal else _say_done,
         )
+        _warn_of_unused(evaluator.notes)
         return cls(documents, evaluator, model)
 
     def with_probes(self, report: EvaluationReport, strategies: Sequence[Strategy]) -> EvaluationReport:
@@ -127,6 +132,7 @@ def evaluate(
 
     chosen = strategies_by_name(strategies)
     selector = _selector(measure, max_inflation, per)
+    _check_folder("--out", out_dir)
     with _apart():
         run = _Run.of(docs, questions, k, search, embed_model, out_dir)
         measured = run.evaluator.evaluate(chosen)
@@ -134,9 +140,11 @@ def evaluate(
         files = write_report(report, out_dir)
     if as_json:
         typer.echo(json.dumps({**_told(report), "files": list(map(str, files))}, ensure_ascii=False))
-        return
-    out.print(text_report(report))
-    out.print(f"{files[0]} to look at; beside it {', '.join(each.name for each in files[1:])}")
+    else:
+        out.print(text_report(report))
+        out.print(f"{files[0]} to look at; beside it {', '.join(each.name for each in files[1:])}")
+    if all(each.status == "failed" for each in report.strategies):
+        raise OptionError(f"every strategy failed; {report.strategies[0].name!r}: {report.strategies[0].reason}")
 
 
 def select(
@@ -153,11 +161,13 @@ def select(
     embed_model: EmbedModel = OFFLINE,
     as_json: AsJson = False,
 ) -> None:
-    """Compare strategies, and keep what the winner makes of the documents in a store, for `query`."""
+    """Compare strategies by dense search, and keep what the winner makes of the documents in a store, for `query`."""
     from llama_index_chunking_plus.evaluation.report import write_report  # noqa: PLC0415  an extra, before the work
 
     chosen = strategies_by_name(strategies)
     selector = _selector(measure, max_inflation, None)
+    for option, folder in (("--persist", persist), ("--out", out_dir)):
+        _check_folder(option, folder)
     store = CorpusStore(persist)
     store.check_can_persist()
     with _apart():
@@ -196,7 +206,7 @@ def probe(
         told = {**(report.probes or {}), "files": list(map(str, files))}
         typer.echo(json.dumps(told, ensure_ascii=False))
         return
-    out.print(text_probes(report), soft_wrap=False)
+    out.print(text_probes(report))
     if files:
         out.print(f"{files[0]} to look at; beside it {files[1].name}")
 
@@ -272,7 +282,31 @@ def _selector(measure: str, max_inflation: float, per: str | None) -> StrategySe
     return StrategySelector(measure=measure, max_inflation=max_inflation, per=kinds[per])
 
 
+def _check_folder(option: str, folder: Path | None) -> None:
+    if folder is not None and (flaw := folder_flaw(folder)):
+        raise OptionError(f"{option} {folder} cannot be the folder: {flaw}; give another one")
+
+
 # ------------------------------------------------------------------------------------------------ what is told
+
+
+_UNUSED: dict[str, str] = {
+    "document": "documents not used, as they are empty or share their id",
+    "question": "questions not asked, as their documents are missing or empty",
+}
+
+
+def _say_done(done: int, total: int, name: str) -> None:
+    err.print(f"{done} of {total}: {name}")
+
+
+def _warn_of_unused(notes: Sequence[Note]) -> None:
+    """A warning that names the documents, and one that names the questions, that no strategy is tried on."""
+    for about, what in _UNUSED.items():
+        names = [note.name for note in notes if note.about == about]
+        if names:
+            shown = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
+            err.print(f"warning: {what}: {shown}", style="yellow")
 
 
 def _told(report: EvaluationReport) -> dict[str, Any]:
@@ -327,14 +361,14 @@ def _chunked(
     """What a strategy made of documents, as a report shows it."""
     count = get_tokenizer()
     placement, whereabouts = place_nodes(nodes, texts), Whereabouts(texts)
-    placed = [(node, place) for node, place in zip(nodes, placement.places, strict=True) if place is not None]
     is_wider = strategy.expansion not in {"none", "levels"}
-    chunks = []
-    for name in texts:
-        own = [(node, place) for node, place in placed if place.document_id == name]
-        spans = tuple(place.span for _, place in own)
-        wider = tuple((whereabouts.wider(node, place) or place).span for node, place in own) if is_wider else spans
-        chunks.append(StrategyChunks(name, spans, wider if wider != spans else ()))
+    spans: dict[str, list[Span]] = {name: [] for name in texts}
+    returned: dict[str, list[Span]] = {name: [] for name in texts}
+    for node, place in zip(nodes, placement.places, strict=True):
+        if place is not None:
+            wider = whereabouts.wider(node, place) if is_wider else None
+            spans[place.document_id].append(place.span)
+            returned[place.document_id].append((wider or place).span)
     sizes = [len(count(node.get_content(metadata_mode=MetadataMode.NONE))) for node in nodes]
     return StrategyResult(
         strategy.name,
@@ -343,5 +377,8 @@ def _chunked(
         inflation=inflation(sizes, document_sizes.values()),
         sizes=Sizes(*size_statistics(sizes)),
         alignment=placement.alignment,
-        chunks=tuple(chunks),
+        chunks=tuple(
+            StrategyChunks(name, tuple(own), tuple(returned[name]) if returned[name] != own else ())
+            for name, own in spans.items()
+        ),
     )

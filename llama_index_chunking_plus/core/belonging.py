@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from llama_index_chunking_plus.core.numbered import DIGIT, HAN_NUMERAL, ordinal
+from llama_index_chunking_plus.core.patterns import lazy_pattern
 from llama_index_chunking_plus.core.spans import Span
 
 _MARKUP = " \t\u3000\ufeff*_>#"  # around a label
@@ -20,7 +21,7 @@ _MOST_BETWEEN = 30  # units between two steps, steps of another kind among them
 _SHORTEST_RUN = 2  # steps; one alone is no procedure
 _LONGEST_CAPTION = 120
 
-_STEP = re.compile(
+_STEP = lazy_pattern(
     rf"""步[骤驟][ ]?(?P<step>{_NUMERAL})(?!{HAN_NUMERAL}|{DIGIT}) | 第(?P<nth>{_NUMERAL})步(?!行)
     | (?:Step|STEP)[ ](?P<english>{_NUMERAL})\b
     | (?P<dotted>\d{{1,3}})(?:[.．](?=[ \t]|[^\d\s])|、) | (?P<half>\d{{1,3}})[)）]
@@ -31,27 +32,27 @@ _STEP = re.compile(
 )
 _NAMED_STEPS = frozenset(["step", "nth", "english"])
 _LABEL_END = rf"[ ]?{_NUMERAL}?[ ]?[*_]{{0,2}}[:：]|[ ]?{DIGIT}{{1,3}}[.．、 ]"
-_QUESTION = re.compile(rf"(?:(?:问题?|問題?|提问)(?:{_LABEL_END})|(?:Q|Question|QUESTION)(?:{_LABEL_END}))")
-_ANSWER = re.compile(rf"(?:回?答|答案|答复|解答|A|Answer|ANSWER)(?:{_LABEL_END})")
-_EXAMPLE = re.compile(
+_QUESTION = lazy_pattern(rf"(?:(?:问题?|問題?|提问)(?:{_LABEL_END})|(?:Q|Question|QUESTION)(?:{_LABEL_END}))")
+_ANSWER = lazy_pattern(rf"(?:回?答|答案|答复|解答|A|Answer|ANSWER)(?:{_LABEL_END})")
+_EXAMPLE = lazy_pattern(
     r"例如|比如(?!说不)|譬如|示例|举例|舉例|举个例子|以[^，。]{1,12}为例|例[ ]?\d{0,3}[：:]"
     r"|(?:For[ ]example|For[ ]instance|E\.g\.|e\.g\.)|Examples?(?:[ ]\d{1,3})?[:：.,]"
 )
-_CAPTION = re.compile(
+_CAPTION = lazy_pattern(
     rf"(?:(?P<table>[续附]?[表]|Table|TABLE)|(?P<figure>附?[图圖]|Figure|FIGURE|Fig\.?|FIG\.?|代码|清单|Listing))[ ]?"
     rf"(?:[A-Z]|{_NUMERAL})(?:[-–—.]{DIGIT}{{1,3}}){{0,3}}[*_]{{0,2}}"
     rf"(?:[ ]?[:：.．、|][ ]?|[ \t\u3000]{{1,4}}(?![a-z]|显示|列出|给出|展示|表明|说明了|所示|中))\S"
 )
-_TABLE = re.compile(
+_TABLE = lazy_pattern(
     r"\||<table\b|[^|\n]{0,200}[^|\n\\]\|[^\n]{0,500}\n[ |:-]{3,}|[^\t\n]{1,200}\t[^\t\n]{1,200}\t", re.IGNORECASE
 )
-_FIGURE = re.compile(r"!\[|<(?:img|figure|svg)\b|\[!\[|[`~]{3}|\[[图圖]|【[图圖]", re.IGNORECASE)
-_HEADING = re.compile(
+_FIGURE = lazy_pattern(r"!\[|<(?:img|figure|svg)\b|\[!\[|[`~]{3}|\[[图圖]|【[图圖]", re.IGNORECASE)
+_HEADING = lazy_pattern(
     rf"\#{{1,6}}[ \t]|第(?:{HAN_NUMERAL}{{1,5}}|{DIGIT}{{1,4}})[编編篇章节節](?:[\s：:]|$)"
     r"|(?:Chapter|CHAPTER|Section|SECTION|Part|PART)[ ](?:\d|[IVX]{1,4}\b)[^a-z]*(?![^\n]*\.$)"
 )
-_RULE = re.compile(r"(?:[-*_=][ ]?){3,}$")
-_BULLET = re.compile(r"[-*+•·●○▪■◆–—][ \t\u3000]|[•●▪■◆]")
+_RULE = lazy_pattern(r"(?:[-*_=][ ]?){3,}$")
+_BULLET = lazy_pattern(r"[-*+•·●○▪■◆–—][ \t\u3000]|[•●▪■◆]")
 _ASIDES = ("`", "~", ">", "|", "![", "注意", "注：", "说明：", "提示", "Note", "Tip", "Warning")
 _COLONS = ("：", ":")
 
@@ -60,11 +61,13 @@ def _any_of(*patterns: re.Pattern[str]) -> re.Pattern[str]:
     """What matches where one of the patterns does: most units have none, which one look tells."""
     flags = {re.VERBOSE: "x", re.IGNORECASE: "i"}
     letters = ("".join(letter for flag, letter in flags.items() if each.flags & flag) for each in patterns)
-    return re.compile("|".join(f"(?{each}:{pattern.pattern})" for each, pattern in zip(letters, patterns, strict=True)))
+    return lazy_pattern(
+        "|".join(f"(?{each}:{pattern.pattern})" for each, pattern in zip(letters, patterns, strict=True))
+    )
 
 
 _LABEL = _any_of(_STEP, _QUESTION, _ANSWER, _EXAMPLE, _CAPTION)
-_MARK = _any_of(_HEADING, _BULLET, _FIGURE, re.compile(r"[-*_=|<]"), re.compile("|".join(map(re.escape, _ASIDES))))
+_MARK = _any_of(_HEADING, _BULLET, _FIGURE, lazy_pattern(r"[-*_=|<]"), lazy_pattern("|".join(map(re.escape, _ASIDES))))
 
 
 class _Number(NamedTuple):

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from llama_index_chunking_plus.core.hierarchy import SENTENCE
-from llama_index_chunking_plus.core.options import is_collection, is_filled_text
+from llama_index_chunking_plus.core.options import is_collection, is_filled_text, is_number
 from llama_index_chunking_plus.errors import OptionError
 
 COARSE, MEDIUM, FINE = LEVELS = ("coarse", "medium", "fine")
 
 KNOWN_LEVELS = (*LEVELS, SENTENCE)
+_LIKE = "as in QueryRule('shelf life', 'fine', 3, 'asks for a period')"
 _MOST_CHARS = 1000  # of a query that rules read, half of them at its end: where one asks is seldom in the middle
 
 
@@ -34,7 +35,7 @@ class QueryRule:
         reason: what such a question wants, as the end of the sentence "It ...".
 
     Raises:
-        OptionError: the pattern is no regular expression, or the weight not a positive number.
+        OptionError: the pattern is no regular expression, the weight not a positive number, or ``level`` blank.
 
     Example:
         >>> QueryRule("保质期|shelf life", "fine", 3, "asks for a period").words_in("牛奶的保质期？")
@@ -47,7 +48,12 @@ class QueryRule:
     reason: str
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.weight) and self.weight > 0):
+        for name in ("pattern", "level"):
+            if not is_filled_text(getattr(self, name)):
+                raise OptionError(f"{name}={getattr(self, name)!r} of a rule is blank, or no text; {_LIKE}")
+        if not isinstance(self.reason, str):
+            raise OptionError(f"reason={self.reason!r} of the rule {self.pattern!r} is no text; {_LIKE}")
+        if not is_number(self.weight) or not 0 < self.weight < math.inf:
             raise OptionError(f"weight={self.weight!r} of the rule {self.pattern!r}; give a number above 0.")
         try:
             _ = self._regex
@@ -140,10 +146,15 @@ def in_order(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(next(known) if name in KNOWN_LEVELS else name for name in given)
 
 
-def level_among(name: str, levels: Sequence[str]) -> str:
+def level_among(name: str, levels: Sequence[str], option: str = "level") -> str:
     """The level that this name means among these: itself, or for a default name the level at its place.
 
     "coarse" is the first, "fine" the last, "medium" the middle one, of two the first.
+
+    Args:
+        name: of a level.
+        levels: coarse to fine.
+        option: what a message calls the name.
 
     Raises:
         OptionError: it means none.
@@ -155,7 +166,7 @@ def level_among(name: str, levels: Sequence[str]) -> str:
     if name in levels:
         return name
     if name not in LEVELS:
-        raise OptionError(f"level={name!r} is none of the levels {tuple(levels)}; name one of them, or of {LEVELS}.")
+        raise OptionError(f"{option}={name!r} is none of the levels {tuple(levels)}; name one of them, or of {LEVELS}.")
     last = len(levels) - 1
     return levels[last * LEVELS.index(name) // 2]
 

@@ -12,7 +12,6 @@ in titles, and by `inline_atoms`.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -29,26 +28,29 @@ from mdit_py_plugins.footnote.index import footnote_def
 from llama_index_chunking_plus.core.belonging import caption_of
 from llama_index_chunking_plus.core.blocks import ATOMIC, Block, BlockKind
 from llama_index_chunking_plus.core.html_tables import HtmlTable, TableReader
+from llama_index_chunking_plus.core.patterns import lazy_pattern
 from llama_index_chunking_plus.core.sentences import chinese_sentence_tokenizer
 from llama_index_chunking_plus.core.spans import Span, spans_between
 
 BlockRule = Callable[[StateBlock, int, int, bool], bool]
 InlineRule = Callable[[StateInline, bool], bool]
 
-_NEWLINE = re.compile(r"\r\n?|\n")
-_UNREADABLE = re.compile("[\0\ud800-\udfff]")
+_NEWLINE = lazy_pattern(r"\r\n?|\n")
+_UNREADABLE = lazy_pattern("[\0\ud800-\udfff]")
 _BOM = "\ufeff"
-_BLANK = re.compile(r"[\s\ufeff]*")
+_BLANK = lazy_pattern(r"[\s\ufeff]*")
 _DEEPEST = 20  # levels of nesting (a list makes two): what is nested deeper is text of the paragraph around it
 
 _ENVIRONMENTS = "equation|multline|gather|align|alignat|flalign|eqnarray|displaymath|math|cases|[pbBvV]?matrix"
-_OPENS_FORMULA = re.compile(rf"\$\$|\\\[|\\begin\{{((?:{_ENVIRONMENTS})\*?)\}}")
-_AFTER_FORMULA = re.compile(r"(?:[(（][^()（）$]*[)）])?[,.;:，。；：、]?(?:\{#[^{}]*\})?")  # white space left out
+_OPENS_FORMULA = lazy_pattern(rf"\$\$|\\\[|\\begin\{{((?:{_ENVIRONMENTS})\*?)\}}")
+_AFTER_FORMULA = lazy_pattern(r"(?:[(（][^()（）$]*[)）])?[,.;:，。；：、]?(?:\{#[^{}]*\})?")  # white space left out
 _PLAIN_LINE = r"[A-Za-z\x80-\U0010ffff][^\n]*"  # marks of blocks are ASCII, and no letters
-_PLAIN = re.compile(rf"(?:(\#{{1,6}})[ \t]+([^\n#]*)|({_PLAIN_LINE}(?:\n{_PLAIN_LINE})*))(\n(?:[ \t]*\n)+|\n?[ \t]*\Z)")
+_PLAIN = lazy_pattern(
+    rf"(?:(\#{{1,6}})[ \t]+([^\n#]*)|({_PLAIN_LINE}(?:\n{_PLAIN_LINE})*))(\n(?:[ \t]*\n)+|\n?[ \t]*\Z)"
+)
 _INTRODUCED = ATOMIC | {BlockKind.LIST}
 _CAPTIONED = {BlockKind.TABLE: "table", BlockKind.HTML_TABLE: "table", BlockKind.CODE: "figure"}
-_FRONT_MATTER_KEY = re.compile(r"[^\s#:][^:]*:(?:\s|$)")
+_FRONT_MATTER_KEY = lazy_pattern(r"[^\s#:][^:]*:(?:\s|$)")
 
 
 def markdown_blocks(text: str) -> list[Block]:
@@ -587,10 +589,10 @@ _RUNNING_TEXT = frozenset(
         BlockKind.FOOTNOTE,
     }
 )
-_MARKED = re.compile(r"[*_`\[\]<>&\\!$\n]")
-_BOLD = re.compile(r"\*\*(.+?)\*\*")  # **注意：**正文 is not bold to CommonMark, but is meant to be
-_MAY_HOLD_ATOMS = re.compile(r"[`$<\[\\]")
-_BLANK_LINES = re.compile(r"(?:\r\n?|\n)[ \t>]*(?:\r\n?|\n)")
+_MARKED = lazy_pattern(r"[*_`\[\]<>&\\!$\n]")
+_BOLD = lazy_pattern(r"\*\*(.+?)\*\*")  # **注意：**正文 is not bold to CommonMark, but is meant to be
+_MAY_HOLD_ATOMS = lazy_pattern(r"[`$<\[\\]")
+_BLANK_LINES = lazy_pattern(r"(?:\r\n?|\n)[ \t>]*(?:\r\n?|\n)")
 
 
 def _plain_text(content: str) -> str:

@@ -17,6 +17,7 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from llama_index_chunking_plus.core.blocks import Block, BlockKind
+from llama_index_chunking_plus.core.patterns import lazy_pattern
 from llama_index_chunking_plus.core.spans import Span
 
 Structure = Literal["markdown", "numbered", "none"]
@@ -87,7 +88,7 @@ _KIND_OF_WORD = {
 _SPACED_WORDS = frozenset("卷册部回讲课")  # headings only where a space or the end of the line follows: 第一回合
 _ENGLISH = "Chapter|Section|Article|Part|Appendix|Annex"
 
-_MARK = re.compile(
+_MARK = lazy_pattern(
     rf"""第[ \u3000]?(?P<numeral>{HAN_NUMERAL}{{1,9}}|{DIGIT}{{1,4}})[ \u3000]?
         (?P<word>分编|部分|[编編篇卷册部章回讲课节節条條])(?P<more>之{HAN_NUMERAL}{{1,3}})?
     | (?P<english>{_ENGLISH}|{_ENGLISH.upper()})[ ]
@@ -104,17 +105,17 @@ _MARK = re.compile(
 _MARK_STARTS = (
     frozenset("第附（(0123456789０１２３４５６７８９CSAP" + _CIRCLED) | _HAN_DIGITS.keys() | _HAN_UNITS.keys()
 )
-_BULLET = re.compile(r"[-*+•·●○▪■◆➢–—][ \t\u3000]|[•●▪■◆➢]")
-_LEADER = re.compile(r"(?:\.{3,}|…+|·{3,}|⋯+|．{3,}|(?:\. ){3,}|_{3,}|-{4,}|\t)[\s.…·]*[(（]?\d{1,4}[)）]?$")
+_BULLET = lazy_pattern(r"[-*+•·●○▪■◆➢–—][ \t\u3000]|[•●▪■◆➢]")
+_LEADER = lazy_pattern(r"(?:\.{3,}|…+|·{3,}|⋯+|．{3,}|(?:\. ){3,}|_{3,}|-{4,}|\t)[\s.…·]*[(（]?\d{1,4}[)）]?$")
 _LEADER_ENDS = frozenset("0123456789)）")
 _SHORTEST_CONTENTS = 3
 _CONTENTS = frozenset(["目录", "目錄", "目次", "contents", "tableofcontents"])
 
-_REFERS = re.compile(
+_REFERS = lazy_pattern(
     rf"规定|規定|所[称稱列述指规規]|的(?!士)|之[规規]|[、，,；;。]|(?:[和与与至到或及、]|以及)第|第{HAN_NUMERAL}{{1,4}}[款项條条章节]"
     r"|中[，,的所]|对此|[明确约]定|也|还|已经|不适用|适用[于《]|作出|是[否由指]?|里|内[，,容]|同样|另有|明确"
 )  # directly after 第三条 in a sentence
-_TELLS = re.compile(
+_TELLS = lazy_pattern(
     r"介绍|讨论|主要|讲述|描述|提出|给出|将|则|从|在|我们|阐述|分析|论述|说明|为了?|对"
 )  # 第三章介绍了…。
 _UNFINISHED = (
@@ -164,22 +165,22 @@ _LONGEST_LABEL = 16  # of a title that ends in a colon
 _LONGEST_SECOND_LINE = 30
 _LARGEST_NUMBER = 199
 _SHORTEST_WRAPPED = 18  # a shorter line was not broken because it was full
-_TITLE_START = re.compile(r"[^\W\d_]|[《“\"'‘「『【（(\[<]|\d+[A-Za-z\u3400-\u9fff]")
-_NO_TITLE = re.compile(
+_TITLE_START = lazy_pattern(r"[^\W\d_]|[《“\"'‘「『【（(\[<]|\d+[A-Za-z\u3400-\u9fff]")
+_NO_TITLE = lazy_pattern(
     r"(?:是|倍|万|亿|元|％|%|℃|°|米|公里|公斤|千克|吨|版|个|只|名|次|年|月|日|天|小时|分钟|秒|岁|人[，。]|台|条|家|点|号|位|层|种)"
 )  # after a number with nothing but a space: 3.14 是, 3 个
-_SENTENCE_INSIDE = re.compile(r"[。！；]|[.!?;] [A-Z\u3400-\u9fff]")
+_SENTENCE_INSIDE = lazy_pattern(r"[。！；]|[.!?;] [A-Z\u3400-\u9fff]")
 _SENTENCE_END = tuple("。；;！!，,、…")
-_PROVIDES = re.compile(r"，|[：:]$|应当|應當|不得|可以|[\u3400-\u9fff]{17}")  # what an article says is no title
-_INTRODUCES = re.compile(r"如下|以下|下列|following|below|包括")
+_PROVIDES = lazy_pattern(r"，|[：:]$|应当|應當|不得|可以|[\u3400-\u9fff]{17}")  # what an article says is no title
+_INTRODUCES = lazy_pattern(r"如下|以下|下列|following|below|包括")
 _FINISHED = tuple("。！？!?；;：:….”」』）)")
-_HAN_CHAR = re.compile(r"[\u3400-\u9fff]")
-_SPACED_OUT = re.compile(r"\S(?:[ \u3000]+\S){1,5}")  # 总　　则
-_SPACE = re.compile(r"\s+")
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
+_HAN_CHAR = lazy_pattern(r"[\u3400-\u9fff]")
+_SPACED_OUT = lazy_pattern(r"\S(?:[ \u3000]+\S){1,5}")  # 总　　则
+_SPACE = lazy_pattern(r"\s+")
+_LINE = lazy_pattern(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 _BLANKS = " \t\u3000\ufeff\u200b\u00a0\f\v\r\n"
 _SEPARATORS = _BLANKS + "：:.．、—–-"
-_MARKDOWN = re.compile(
+_MARKDOWN = lazy_pattern(
     r"""^\ufeff?[ ]{0,3}(?:\#{1,6}[ \t]+\S|`{3}|~{3}|\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)+\|?[ \t\r]*$
     |(?i:<table)[\s>])""",
     re.MULTILINE | re.VERBOSE,

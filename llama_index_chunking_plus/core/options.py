@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, TypeGuard, get_args
 
 _NO_NUMBER = (bool, (int, float))
@@ -39,6 +40,20 @@ def is_collection(value: object) -> bool:
 def is_path(value: object) -> TypeGuard[str | os.PathLike[str]]:
     """Whether it names a file or a folder; an empty text would be whatever folder the program was started in."""
     return isinstance(value, (str, os.PathLike)) and isinstance(os.fspath(value), str) and bool(os.fspath(value))
+
+
+def folder_flaw(path: str | os.PathLike[str]) -> str:
+    """Why there can be no folder to write to at a path; empty if there is one, or it can be made.
+
+    Example:
+        >>> folder_flaw(__file__).endswith("is no folder"), folder_flaw(Path(__file__).parent / "new" / "deep")
+        (True, '')
+    """
+    place = Path(path)
+    there = next((each for each in (place, *place.parents) if os.path.lexists(each)), Path())
+    if not there.is_dir():
+        return f"{there} is no folder"
+    return "" if os.access(there, os.W_OK | os.X_OK) else f"{there} may not be written to"
 
 
 def is_taken_for(value: object, annotation: Any) -> bool:

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from llama_index_chunking_plus.core.patterns import lazy_pattern
+
 if TYPE_CHECKING:
     from llama_index_chunking_plus.core.sentences import ChineseSentenceTokenizer
 
@@ -81,7 +83,7 @@ STARTERS = _words(
     "The This That These Those He She It We They You I A An In On At As If But And So For When While However There Then"
 )  # after these a shortened word has ended its sentence
 BRANDS = _words("Yahoo Joomla Jeopardy Wham Yum Kahoot")
-INITIALS = re.compile(r"[A-Z]|(?:[A-Za-z]\.)+[A-Za-z]")
+INITIALS = lazy_pattern(r"[A-Z]|(?:[A-Za-z]\.)+[A-Za-z]")
 
 _SAYS = (
     "(?<!知)[说說道问問喊叫答曰嚷吼骂罵念嘱囑叹嘆劝勸述](?![完罢罷明法话話])|表示|回[应應答复復]|[补補]充|解[释釋]|[强強][调調]|指出|"
@@ -90,7 +92,7 @@ _SAYS = (
 )
 _GESTURES = "指[着著了]|笑|[叹嘆]了|[皱皺]|[摇搖点點][着著了头頭]|瞪|盯|[望看][着著]"
 _IN_CLAUSE = r"[^，。！？；：、“”\"「」『』…\n,.!?]"
-SAID = re.compile(
+SAID = lazy_pattern(
     rf"""{_BLANK}*(?:
       {_IN_CLAUSE}{{0,24}}?(?:{_SAYS})(?:[着著了道過过]|[起出][来來]|一?[声聲]){{0,2}}[他她我你它您们們大家众眾人]{{0,4}}
         (?:{_BLANK}*(?:[。！？.!?…]|$)|[，,]{_BLANK}*{_QUOTE_MARK})
@@ -101,7 +103,7 @@ SAID = re.compile(
     )""",
     re.VERBOSE,
 )  # the clause that tells who spoke
-CONTINUES = re.compile(
+CONTINUES = lazy_pattern(
     rf"""{_BLANK}*(?:
       的(?![确確士])|是(?![次日夜时時年以故否])|和(?!往平以)|[与與](?![此会會])|及(?![时時至])|或(?![许許者])|[还還]是|而[不非]
     | [这這那][句个個番种種声聲样樣些几幾两兩三四一]|[一二两兩三四五六七八九十几幾数數][个個句字声聲词詞语語类類种種]
@@ -117,14 +119,14 @@ INTRODUCERS = ("：", ":", "，", ",", *_DASHES, "曰", "道")  # what stands be
 
 _BREAK = rf"{_NEWLINE}(?:{_BLANK}*{_NEWLINE})?"
 BREAKS: dict[NewlineRule, re.Pattern[str]] = {
-    "line": re.compile(_BREAK),
-    "wrap": re.compile(_BREAK),
-    "paragraph": re.compile(rf"(?:\r\n|\r(?!\n)|[\n\v\f\x85\u2028]){_BLANK}*{_NEWLINE}|\u2029"),
+    "line": lazy_pattern(_BREAK),
+    "wrap": lazy_pattern(_BREAK),
+    "paragraph": lazy_pattern(rf"(?:\r\n|\r(?!\n)|[\n\v\f\x85\u2028]){_BLANK}*{_NEWLINE}|\u2029"),
 }
-LEADING = re.compile(rf"{_BLANK}*")
-TRAILING = re.compile(rf"{_BLANK}*{_NEWLINE}|{_BLANK}*")
-FENCE = re.compile(r"\n[ >]{0,3}(`{3,}|~{3,})[^`\n]*")
-WHOLE_LINE = re.compile(
+LEADING = lazy_pattern(rf"{_BLANK}*")
+TRAILING = lazy_pattern(rf"{_BLANK}*{_NEWLINE}|{_BLANK}*")
+FENCE = lazy_pattern(r"\n[ >]{0,3}(`{3,}|~{3,})[^`\n]*")
+WHOLE_LINE = lazy_pattern(
     r"(?s:\|.*\|\s*\Z)"  # a row of a table
     r"|\s*\[\d{1,3}\].*\[(?:[A-Z]|EB|DB)(?:/OL)?\]"  # an entry of a bibliography with its GB/T 7714 type, as [J]
 )
@@ -138,10 +140,10 @@ _ARTICLE = rf"第(?:{_ORDINAL}|[百千零〇]){{1,6}}[章节節條条编編款](
 _LISTED = rf"(?:{_LIST_LABEL}|[(（][a-z甲乙丙丁][)）]|[甲乙丙丁]、|一(?:是|、)|其一|第一[，,、])"
 # the word between the last two items, at the end of its line
 _LINK = rf"{_BLANK}*(?:以及|或者|[并並]且|和|及|或|and|or){_BLANK}*{_NEWLINE}"
-FRESH_LINE = re.compile(rf"[　\t]|\s{{2}}|{_BULLET}|{_LIST_LABEL}|{_ARTICLE}|```|$")
+FRESH_LINE = lazy_pattern(rf"[　\t]|\s{{2}}|{_BULLET}|{_LIST_LABEL}|{_ARTICLE}|```|$")
 # a heading, list item, quote, table or indented paragraph
-HEADING_LINE = re.compile(rf"\s*(?:[#|]|第(?:{_ORDINAL}|[百千零〇]){{1,6}}[章节節编編]\s[^，。；,;]*$)")
-SPLIT_WORD = re.compile(r"[A-Za-z][-\u00ad\u2010]\s+[a-z]")  # a word that was hyphenated at the end of its line
+HEADING_LINE = lazy_pattern(rf"\s*(?:[#|]|第(?:{_ORDINAL}|[百千零〇]){{1,6}}[章节節编編]\s[^，。；,;]*$)")
+SPLIT_WORD = lazy_pattern(r"[A-Za-z][-\u00ad\u2010]\s+[a-z]")  # a word that was hyphenated at the end of its line
 
 _NUMBERS = r"[\d０-９]{1,3}(?:[-–—~～,，、 ]+[\d０-９]{1,3})*"
 _BRACKETED = rf"[\[［〔【](?:[注註^]?{_NUMBERS}|[a-z]|[来來]源[请請]求|\^\w{{1,20}})[\]］〕】]"
@@ -151,24 +153,24 @@ _EMOTICON = (
     r"|[:;=]-?[)(DP](?![A-Za-z0-9])|\^[_.o]?\^|[（(][^（）()\u3400-\u9fff\dA-SU-Za-np-z]{2,10}[）)]"
 )
 _TAG = r"</[A-Za-z][A-Za-z0-9:-]{0,30}\s?>|<br\s?/?>|&(?:nbsp|emsp|ensp|gt|rdquo|rsquo);"
-ORNAMENT = re.compile(rf"(?P<emoji>(?:{_EMOJI}|{_EMOTICON})+)|[ ]?(?P<note>{_NOTE})|(?P<tag>{_TAG})")
-ORNAMENTS = re.compile(rf"(?:(?:{ORNAMENT.pattern}){_STOP_OR_CLOSE}*){{1,9}}")
-NOTE_START = re.compile(_NOTE)
-SOURCE = re.compile(rf"[（(][^（）(){STOPS}\n]{{1,30}}[）)]")  # of a quotation
+ORNAMENT = lazy_pattern(rf"(?P<emoji>(?:{_EMOJI}|{_EMOTICON})+)|[ ]?(?P<note>{_NOTE})|(?P<tag>{_TAG})")
+ORNAMENTS = lazy_pattern(rf"(?:(?:{ORNAMENT.pattern}){_STOP_OR_CLOSE}*){{1,9}}")
+NOTE_START = lazy_pattern(_NOTE)
+SOURCE = lazy_pattern(rf"[（(][^（）(){STOPS}\n]{{1,30}}[）)]")  # of a quotation
 
 _LABEL = rf"(?:第?{_ORDINAL}{{1,3}}[章节節條条步题題]?|[A-Za-z]\d{{0,3}}|[IVX]{{1,5}}|[ivx]{{1,5}})(?:\.\d{{1,3}})*"
 _LABELLED = r"(?:(?:Chapter|Section|Part|Step|Figure|Fig|Table|Appendix|附[录錄]|[图圖表])[ .]*)?"
-ITEM = re.compile(rf"[\W_]{{0,16}}{_LABELLED}{_LABEL}")
-ITEM_DOT = re.compile(rf"[\W_]{{0,16}}{_LABEL}[.．、]")
-LABEL_BACKWARDS = re.compile(r"(?:\d{1,3}|[一二三四五六七八九十]{1,3}|[A-Za-z])(?=\s)")
-NO_WORDS = re.compile(r"[\W_]*(?:\d{1,3}|[A-Za-z])?[\W_]*")
-WORD = re.compile(rf"{_BLANK}*([^\W_]*)")
-LATIN_BACKWARDS = re.compile(r"[0-9A-Za-z.'’&-]*")
-HEAD_LABEL = re.compile(rf"[\W_]{{0,16}}(?:步[骤驟]|{_LABELLED})[ ]?{_LABEL}[)）.．、]?\s*")  # S1 in S1：接收请求
-CAPITAL = re.compile(r" +[A-Z]")
-NUMERAL = re.compile(rf"\s*[(（]?(?:[A-Z]?{_ORDINAL}|[A-Z](?![A-Za-z]))")
-OPERATOR = re.compile(r"\s*[=<>+*/|&]")
-ENTITY_BACKWARDS = re.compile(r";\w{1,8}#?&")
+ITEM = lazy_pattern(rf"[\W_]{{0,16}}{_LABELLED}{_LABEL}")
+ITEM_DOT = lazy_pattern(rf"[\W_]{{0,16}}{_LABEL}[.．、]")
+LABEL_BACKWARDS = lazy_pattern(r"(?:\d{1,3}|[一二三四五六七八九十]{1,3}|[A-Za-z])(?=\s)")
+NO_WORDS = lazy_pattern(r"[\W_]*(?:\d{1,3}|[A-Za-z])?[\W_]*")
+WORD = lazy_pattern(rf"{_BLANK}*([^\W_]*)")
+LATIN_BACKWARDS = lazy_pattern(r"[0-9A-Za-z.'’&-]*")
+HEAD_LABEL = lazy_pattern(rf"[\W_]{{0,16}}(?:步[骤驟]|{_LABELLED})[ ]?{_LABEL}[)）.．、]?\s*")  # S1 in S1：接收请求
+CAPITAL = lazy_pattern(r" +[A-Z]")
+NUMERAL = lazy_pattern(rf"\s*[(（]?(?:[A-Z]?{_ORDINAL}|[A-Z](?![A-Za-z]))")
+OPERATOR = lazy_pattern(r"\s*[=<>+*/|&]")
+ENTITY_BACKWARDS = lazy_pattern(r";\w{1,8}#?&")
 
 # ------------------------------------------------------------------------------------------------ marks and pairs
 
@@ -209,7 +211,7 @@ def _mark_rules(options: ChineseSentenceTokenizer, stops: str) -> Iterator[_Mark
 
 
 _SYMMETRIC = "\"'`$<:*_"
-PAIRABLE = re.compile(_any_of(CLOSERS, _SYMMETRIC))  # a block without one of these has no pairs
+PAIRABLE = lazy_pattern(_any_of(CLOSERS, _SYMMETRIC))  # a block without one of these has no pairs
 _UNPAIRED = f"[^{_any_of(_OPENERS, CLOSERS)[1:-1]}\"'`"
 _WHOLE = "|".join(
     [
@@ -253,7 +255,7 @@ def compile_patterns(options: ChineseSentenceTokenizer) -> Patterns:
     mark = f"(?P<plain>{plain.when})|(?P<mark>{'|'.join(rule.when + rule.run for rule in rules)})"
     inside_line = rf"(?!{_BLANK}*(?:{_NEWLINE}|\Z))" if options.newline == "line" else ""
     return Patterns(
-        re.compile(f"{_any_of(first)}(?:{when}){inside_line}"),
-        re.compile(f"{_any_of(first)}(?:{mark})"),
-        re.compile(f"{_any_of(first, _OPENERS, CLOSERS, _SYMMETRIC)}(?:{mark}|{_WHOLE}|{_PAIRED})"),
+        lazy_pattern(f"{_any_of(first)}(?:{when}){inside_line}"),
+        lazy_pattern(f"{_any_of(first)}(?:{mark})"),
+        lazy_pattern(f"{_any_of(first, _OPENERS, CLOSERS, _SYMMETRIC)}(?:{mark}|{_WHOLE}|{_PAIRED})"),
     )

@@ -36,7 +36,7 @@ class Vocabulary:
             its words are known to the word segmenter and are protected as well.
 
     Raises:
-        OptionError: a term is empty, or the dictionary cannot be read.
+        OptionError: a term is empty or no text, or the dictionary cannot be read.
 
     Example:
         >>> Vocabulary(protected_terms=("检索增强生成",)).straddling("做检索增强生成时", 3)
@@ -47,6 +47,8 @@ class Vocabulary:
     user_dictionary: str | None = None
 
     def __post_init__(self) -> None:
+        if not all(isinstance(term, str) for term in self.protected_terms):
+            raise OptionError(f"protected_terms={self.protected_terms!r} holds what is no text; pass strings")
         if any(not term for term in self.protected_terms):
             raise OptionError("protected_terms holds an empty string; leave it out")
         if self.user_dictionary is not None and not Path(self.user_dictionary).is_file():

@@ -185,14 +185,10 @@ class EvaluationSet:
                 raise OptionError(f"{question!r} is no question; give EvaluationQuestion(...)")
         if not isinstance(self.source, str):
             raise OptionError(f"source={self.source!r} is no text; say where the questions come from")
-        by_id: defaultdict[str, list[str]] = defaultdict(list)
+        by_id: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
         for number, question in enumerate(self.questions, 1):
-            by_id[question.question_id].append(question.place or f"question {number}")
-        problems = [
-            f"{', '.join(places[1:])}: the id {name!r} is that of {places[0]} as well; give each question its own"
-            for name, places in by_id.items()
-            if len(places) > 1
-        ]
+            by_id[question.question_id].append((number, question.place))
+        problems = [_repeated(name, places) for name, places in by_id.items() if len(places) > 1]
         if problems:
             raise EvaluationSetError(self.source, problems)
 
@@ -231,6 +227,13 @@ class EvaluationSet:
     def without_document(self, texts: Mapping[str, str]) -> tuple[EvaluationQuestion, ...]:
         """The questions whose document is not among these."""
         return tuple(question for question in self.questions if question.document_id not in texts)
+
+
+def _repeated(name: str, places: Sequence[tuple[int, str]]) -> str:
+    """That questions have one id; two files have the same lines, so there the number of the question says which."""
+    are_known = all(place for _, place in places) and len({place for _, place in places}) == len(places)
+    first, *others = [place if are_known else f"question {number}" for number, place in places]
+    return f"{', '.join(others)}: the id {name!r} is that of {first} as well; give each question its own"
 
 
 class _Resolver:

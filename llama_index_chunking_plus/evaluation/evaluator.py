@@ -12,7 +12,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -27,7 +27,7 @@ from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.schema import BaseNode, MetadataMode
 from llama_index.core.utils import get_tqdm_iterable
 
-from llama_index_chunking_plus.core.options import is_collection, is_number, is_path, is_whole
+from llama_index_chunking_plus.core.options import folder_flaw, is_collection, is_number, is_path, is_whole
 from llama_index_chunking_plus.core.plan import Call, Plan, arun, run
 from llama_index_chunking_plus.core.sizing import replace_surrogates
 from llama_index_chunking_plus.errors import OptionError
@@ -55,6 +55,7 @@ _PACKAGES = ("llama-index-chunking-plus", "llama-index-core", "numpy", "bm25s")
 _TITLE_KEYS = ("title", "file_name", "file_path")
 _VECTORS = "vectors.sqlite"
 _TRIALS = "trials"
+_FEW = 4  # times k chunks, of which nearly every question finds its own
 
 
 class ChunkingEvaluator:
@@ -65,7 +66,7 @@ class ChunkingEvaluator:
     What counts as retrieved is the range that would be returned: the parent or window, where a strategy expands hits.
 
     Nothing that a strategy does ends the run: one that fails, or makes no chunk, is a row with the reason. Questions
-    whose document is missing or empty are not asked, and noted.
+    whose document is missing or empty are not asked, and noted; so is a document whose id another has.
 
     Args:
         documents: each with an id of its own; or texts by id. Not changed.
@@ -76,11 +77,12 @@ class ChunkingEvaluator:
         budget: tokens, from 1, for the measures that compare strategies at equal cost.
         confidence: of the intervals, between 0 and 1.
         tokenizer: counts tokens; None is LlamaIndex's global one.
-        boundaries: where topics end, in characters, by document id; for the measures of boundaries.
+        boundaries: where topics end, in characters of the text, by document id; for the measures of boundaries.
         work_dir: where vectors, and what each strategy did, are kept: an interrupted run goes on there, and a larger
             grid embeds nothing twice. None: nothing is kept. Retrievers, and parsers whose code cannot be read, are
             tried anew each time.
         show_progress: whether to show progress bars.
+        on_progress: called after each strategy with how many are done, of how many, and its name.
 
     Raises:
         OptionError: an argument is out of its range or of another kind, or there is no document or no question.
@@ -111,6 +113,7 @@ class ChunkingEvaluator:
         boundaries: Mapping[str, Sequence[int]] | None = None,
         work_dir: Path | str | None = None,
         show_progress: bool = False,
+        on_progress: Callable[[int, int, str], None] | None = None,
     ) -> None:
         _check_number("k", k, "5 is usual")
         _check_number("budget", budget, "1000 tokens is usual")
@@ -122,10 +125,13 @@ class ChunkingEvaluator:
             raise OptionError(
                 f"embed_model={embed_model!r} is no embedding model of LlamaIndex; pass OfflineEmbedding()"
             )
-        if work_dir is not None and not is_path(work_dir):
-            raise OptionError(f"work_dir={work_dir!r} is no path of a folder; pass one, or None to keep nothing")
         if not isinstance(show_progress, bool):
             raise OptionError(f"show_progress={show_progress!r} is neither True nor False; pass one of them")
+        if on_progress is not None and not callable(on_progress):
+            raise OptionError(
+                f"on_progress={on_progress!r} is no function of two numbers and a name; pass one, or None"
+            )
+        _check_folder(work_dir)
         count = resolve_sizer("tokens", check_tokenizer(tokenizer)).size
         given = _Given.of(documents, questions)
         self.embed_model = embed_model
@@ -134,6 +140,8 @@ class ChunkingEvaluator:
         self.bench = Bench(
             given.documents, given.questions, k, search, budget, count, _checked_boundaries(boundaries), show_progress
         )
+        _check_places(self.bench)
+        self._on_progress = on_progress
         self._folder = None if work_dir is None else Path(work_dir)
         self._cache = VectorCache(None if self._folder is None else self._folder / _VECTORS)
 
@@ -200,7 +208,8 @@ class ChunkingEvaluator:
         results: list[StrategyResult] = []
         outcomes: dict[str, Outcome] = {}
         notes = [*self.notes]
-        for strategy in get_tqdm_iterable(strategies, self.bench.show_progress, "Strategies"):
+        tried = get_tqdm_iterable(strategies, self.bench.show_progress, "Strategies")
+        for number, strategy in enumerate(tried, 1):
             name = _free_name(strategy.name, {result.name for result in results})
             if name != strategy.name:
                 reason = f"another strategy is named {strategy.name!r} as well; give each a name of its own"
@@ -211,6 +220,9 @@ class ChunkingEvaluator:
                 notes.append(Note("strategy", name, reason))
             else:
                 results.append(summarised(name, outcomes[name], self.bench.questions, self.confidence))
+            if self._on_progress is not None:
+                self._on_progress(number, len(strategies), name)
+        notes += _too_few_chunks(results, self.bench.k)
         seconds = time.perf_counter() - began
         return EvaluationReport(
             self._run_info(date, seconds, model),
@@ -344,15 +356,19 @@ def _standing_alone(document: Document) -> Document:
 
 
 def _usable(documents: Iterable[Document], notes: list[Note]) -> Iterator[Document]:
-    seen: set[str] = set()
+    seen: dict[str, str] = {}
     for document in documents:
         if document.id_ in seen:
-            notes.append(Note("document", document.id_, "Another document has this id; only the first is used."))
+            is_same = "the same text" if document.text == seen[document.id_] else "another text"
+            notes.append(Note("document", document.id_, _TWICE.format(is_same=is_same)))
         elif not document.text.strip():
             notes.append(Note("document", document.id_, "It holds no text; nothing can be found in it."))
         else:
             yield document
-        seen.add(document.id_)
+        seen.setdefault(document.id_, document.text)
+
+
+_TWICE = "Another document, with {is_same}, has this id; only the first is used. Give each document an id of its own."
 
 
 def _listed(strategies: Mapping[str, StrategyLike] | Iterable[Strategy]) -> tuple[Strategy, ...]:
@@ -375,6 +391,32 @@ def _check_number(name: str, value: object, usual: str) -> None:
         raise OptionError(f"{name}={value!r}; it must be a whole number from 1; {usual}")
 
 
+def _check_folder(work_dir: object) -> None:
+    if work_dir is None:
+        return
+    if not is_path(work_dir):
+        raise OptionError(f"work_dir={work_dir!r} is no path of a folder; pass one, or None to keep nothing")
+    if flaw := folder_flaw(work_dir):
+        raise OptionError(
+            f"work_dir={str(work_dir)!r} cannot keep anything: {flaw}; choose another folder, or None to keep nothing"
+        )
+
+
+def _check_places(bench: Bench) -> None:
+    """The boundaries must stand in the documents."""
+    for name, ends in bench.boundaries.items():
+        if name not in bench.texts:
+            raise OptionError(
+                f"boundaries names {name!r}, and no document with text has this id; take the ids of the documents"
+            )
+        outside = [end for end in ends if end > len(bench.texts[name])]
+        if outside:
+            raise OptionError(
+                f"boundaries of {name!r} has {outside[0]}, and its text ends at {len(bench.texts[name])}; count "
+                "characters of the text"
+            )
+
+
 def _checked_boundaries(boundaries: Mapping[str, Sequence[int]] | None) -> dict[str, Sequence[int]]:
     if boundaries is None:
         return {}
@@ -395,6 +437,18 @@ def _document_text(document: Document, bench: Bench) -> DocumentText:
     titles = (document.metadata.get(key) for key in _TITLE_KEYS)
     title = next((title for title in titles if isinstance(title, str) and title.strip()), document.id_)
     return DocumentText(document.id_, document.text, title, bench.document_sizes[document.id_])
+
+
+def _too_few_chunks(results: Iterable[StrategyResult], k: int) -> Iterator[Note]:
+    """A note if k results are so large a part of all chunks that the figures cannot tell strategies apart."""
+    counts = [result.sizes.n_chunks for result in results if result.sizes is not None]
+    if counts and max(counts) < _FEW * k:
+        n_chunks = "1 chunk" if max(counts) == 1 else f"{max(counts)} chunks"
+        message = (
+            f"With k={k} and {n_chunks} at most, nearly everything is found whatever the strategy, and figures say "
+            "little; add documents, or take a smaller k."
+        )
+        yield Note("document", "(all)", message)
 
 
 def _question_result(question: EvaluationQuestion, outcomes: Mapping[str, Outcome]) -> QuestionResult:

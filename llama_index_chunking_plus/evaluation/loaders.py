@@ -110,6 +110,8 @@ def load_questions(path: Path | str) -> EvaluationSet:
         ['保修多久？']
     """
     source, text = str(path), _read(_path(path))
+    if _is_array(text):
+        raise EvaluationSetError(source, [f"this is a JSON array; write one object a line, like {_FORMAT}"])
     questions: list[EvaluationQuestion] = []
     problems: list[str] = []
     for ordinal, (line, content) in enumerate(_lines(text), 1):
@@ -145,6 +147,14 @@ def _record(question: EvaluationQuestion) -> dict[str, Any]:
         "expected_steps": list(question.expected_steps),
     }
     return {key: value for key, value in record.items() if value}
+
+
+def _is_array(text: str) -> bool:
+    """Whether the whole file is one list, over as many lines as it likes."""
+    try:
+        return text.lstrip().startswith("[") and isinstance(_parsed(text), list)
+    except OptionError:
+        return False
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:

@@ -26,7 +26,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
-from llama_index_chunking_plus.core.options import is_path, is_whole
+from llama_index_chunking_plus.core.options import folder_flaw, is_path, is_whole
 from llama_index_chunking_plus.core.plan import Call, Plan, arun, run
 from llama_index_chunking_plus.errors import OptionError, StoreMismatchError
 from llama_index_chunking_plus.evaluation.frozen import model_identity
@@ -146,7 +146,9 @@ def _prepared(
     if not isinstance(vector_store, BasePydanticVectorStore):
         raise OptionError(f"vector_store={reprlib.repr(vector_store)} is no vector store of LlamaIndex; pass one")
     _check_model(embed_model)
-    _check_search(str(result.selected_strategy), result.report.run.search, result.selected_strategy is not None)
+    _check_search(result.selected_strategy, result.report.run.search)
+    if flaw := folder_flaw(folder):
+        raise OptionError(f"folder={str(folder)!r} cannot hold a store: {flaw}; choose another folder")
     evaluated = result.report.run.embed_model
     if evaluated != embed_model.model_name:
         raise StoreMismatchError(
@@ -165,6 +167,14 @@ def _prepared(
             )
         _write(folder, choice)
     return IngestionPipeline(transformations=[parser, embed_model], vector_store=vector_store)
+
+
+def _check_search(strategy: str | None, search: str) -> None:
+    if search != "dense":
+        raise OptionError(
+            f"{strategy!r} was selected with search={search!r}, and a vector store gives dense search only, by which "
+            "another strategy may win; select with search='dense', or put a LexicalIndex beside a store of your own"
+        )
 
 
 def _check_model(embed_model: object) -> None:
@@ -244,11 +254,7 @@ class SelectedStore:
         Raises:
             OptionError: it was selected for lexical or fused search, which a vector store alone does not give.
         """
-        if self.choice.search != "dense":
-            raise OptionError(
-                f"{self.choice.strategy!r} was selected with search={self.choice.search!r}, and a vector store gives "
-                "dense search only; put a LexicalIndex beside it, or evaluate with search='dense'"
-            )
+        _check_search(self.choice.strategy, self.choice.search)
         index = VectorStoreIndex.from_vector_store(vector_store, embed_model=self.embed_model)
         found = index.as_retriever(similarity_top_k=self.choice.k * self.choice.hits_per_result)
         docstore = load_docstore(self.folder / _DOCUMENTS)

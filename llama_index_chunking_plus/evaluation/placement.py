@@ -93,7 +93,7 @@ class _Holders:
         return self._places[name]
 
     def of(self, node: BaseNode, before: str | None = None) -> str | None:
-        """The only document; or one that holds the text: where the offsets are true, else ``before``, else the first."""
+        """The only document; or of those with its text that where its offsets are true, or ``before``, or the first."""
         if len(self._texts) == 1:
             return next(iter(self._texts))
         content = _content(node)
@@ -101,9 +101,7 @@ class _Holders:
             return None
         holding = [name for name, text in self._texts.items() if content in text]
         holding = holding or [name for name in self._texts if self.places(name).loose(content)]
-        return min(
-            holding, key=lambda name: (_told(node, self._texts[name]) is None, name != before), default=None
-        )
+        return min(holding, key=lambda name: (_told(node, self._texts[name]) is None, name != before), default=None)
 
 
 def _told(node: BaseNode, text: str) -> Span | None:

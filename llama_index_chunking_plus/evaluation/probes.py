@@ -510,7 +510,7 @@ def probe_completeness(
         strategy: its name, for the report.
 
     Raises:
-        OptionError: an argument of another kind.
+        OptionError: an argument of another kind, or a range that ends before it starts.
 
     Example:
         >>> steps = ["1. 打开包装，取出主机和电源。", "2. 接上电源，等指示灯变绿。", "3. 按住复位键三秒，松开即可。"]
@@ -546,9 +546,19 @@ def probe_completeness(
 
 def _sorted_chunks(chunks: Iterable[ShownChunk | tuple[int, int]], end: int) -> list[ShownChunk]:
     """The chunks by where they begin, each once, none empty or outside of the text."""
-    shown = {chunk if isinstance(chunk, ShownChunk) else ShownChunk(Span(*chunk)) for chunk in chunks}
+    shown = {chunk if isinstance(chunk, ShownChunk) else ShownChunk(_range(chunk)) for chunk in chunks}
     clipped = (each._replace(span=Span(max(0, each.span[0]), min(end, each.span[1]))) for each in shown)
     return sorted(each for each in clipped if each.span.start < each.span.end)
+
+
+def _range(given: object) -> Span:
+    """A bare range, checked; what lies outside of the text is cut off later."""
+    is_pair = isinstance(given, Sequence) and not isinstance(given, str) and len(given) == 2  # noqa: PLR2004  start, end
+    if not is_pair or not all(isinstance(edge, int) for edge in given) or given[0] > given[1]:  # type: ignore[attr-defined,index]
+        raise OptionError(
+            f"chunks has {given!r}; a chunk is a range (start, end) of characters, its end after its start"
+        )
+    return Span(*given)  # type: ignore[misc]
 
 
 def _judged(text: str, probe: Probe, chunks: Sequence[ShownChunk]) -> Cut | None:

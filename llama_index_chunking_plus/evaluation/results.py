@@ -305,11 +305,11 @@ class QuestionResult:
 
 @dataclass(frozen=True)
 class Note:
-    """Something that was left out, or that failed.
+    """Something that was left out, or that failed, or that makes the figures say little.
 
     Args:
         about: what kind of thing it is.
-        name: the id or name.
+        name: the id or name; "(all)" for all documents together.
         message: what happened and what to do.
     """
 

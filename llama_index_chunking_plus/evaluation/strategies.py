@@ -33,6 +33,7 @@ from llama_index.core.storage.docstore.types import BaseDocumentStore
 
 from llama_index_chunking_plus.core.options import is_filled_text, is_whole
 from llama_index_chunking_plus.core.sentences import chinese_sentence_tokenizer
+from llama_index_chunking_plus.core.sizing import replace_surrogates
 from llama_index_chunking_plus.errors import OptionError
 from llama_index_chunking_plus.node_parser import (
     ChineseSentenceWindowNodeParser,
@@ -93,6 +94,10 @@ class Strategy:
     def __post_init__(self) -> None:
         if not is_filled_text(self.name):
             raise OptionError(f"name={self.name!r} of a strategy must be a text that is not empty")
+        if replace_surrogates(self.name) != self.name:
+            raise OptionError(
+                f"name={self.name!r} of a strategy holds half of a character; write it whole, or leave it out"
+            )
         for option, value, kind in (("parser", self.parser, NodeParser), ("retriever", self.retriever, BaseRetriever)):
             if value is not None and not isinstance(value, kind) and not callable(value):
                 raise OptionError(
@@ -239,12 +244,19 @@ def grid(parser: NodeParser | Callable[..., NodeParser], name: str | None = None
             ``chunk_size``.
 
     Raises:
-        OptionError: a combination makes no parser, an option has no value, or there are more than 1,000.
+        OptionError: ``parser`` is none and makes none, a combination makes no parser, an option has no value, or there
+            are more than 1,000.
 
     Example:
         >>> [each.name for each in grid(SlidingWindowNodeParser, chunk_size=[128, 256], chunk_overlap=[0, 0.125])]
         ['SlidingWindow 128/0', 'SlidingWindow 128/16', 'SlidingWindow 256/0', 'SlidingWindow 256/32']
     """
+    if not callable(parser) and not isinstance(parser, NodeParser):
+        raise OptionError(
+            f"parser={parser!r} of the grid is neither a node parser nor a class or function that makes one"
+        )
+    if name is not None and not is_filled_text(name):
+        raise OptionError(f"name={name!r} of the grid must be a text that is not empty, or None for that of the class")
     given = options or {"chunk_size": _SIZES, "chunk_overlap": _OVERLAPS}
     axes = {option: list(_values(option, value)) for option, value in given.items()}
     combinations = [_resolved(dict(zip(axes, values, strict=True))) for values in product(*axes.values())]

@@ -10,14 +10,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from llama_index.core.bridge.pydantic import Field, PrivateAttr, model_validator
+from llama_index.core.bridge.pydantic import ConfigDict, Field, PrivateAttr, StrictFloat, StrictStr, model_validator
 from llama_index.core.schema import BaseNode, MetadataMode, TransformComponent
 from typing_extensions import Self
 
 from llama_index_chunking_plus.core.granularity import KNOWN_LEVELS
 from llama_index_chunking_plus.core.hierarchy import DEPTH_KEY, GRANULARITY_KEY
+from llama_index_chunking_plus.core.options import is_filled_text
 from llama_index_chunking_plus.core.vectors import Vectors, fused_with_parents
 from llama_index_chunking_plus.errors import ChunkingPlusWarning, EmbeddingError, OptionError
+from llama_index_chunking_plus.node_parser.options import CheckedOptions
 
 FUSION_KEY = "vector_fusion"  # what a node's vector was fused with
 RAW_KEY = "raw_embedding"  # the vector before that, where it is kept
@@ -28,7 +30,7 @@ _SHOWN = 3
 _PLACE = "\ufffc"  # stands for a text in what is shown of it
 
 
-class ParentVectorFusion(TransformComponent):
+class ParentVectorFusion(CheckedOptions, TransformComponent):
     """Behind the embedding model: each vector moved towards that of the chunk it is a part of, from coarse to fine.
 
     ``vector = unit(own + weight * parent's)``: a fine chunk then also says what its section is about, at no cost at
@@ -46,7 +48,7 @@ class ParentVectorFusion(TransformComponent):
             every store takes, of 16 characters for 3 numbers; `raw_embedding` reads it.
 
     Raises:
-        ValueError: a weight is below 0 or no number, or ``store_levels`` is empty.
+        ValueError: a weight is below 0 or no number, a level is blank, or ``store_levels`` is empty.
         OptionError: at a call: nodes without an embedding, or without the chunks that they are parts of; vectors that
             were fused otherwise before.
         EmbeddingError: at a call: vectors of different lengths, or one that is zero or not finite.
@@ -86,10 +88,16 @@ class ParentVectorFusion(TransformComponent):
         ['一楼是大厅。二楼是展厅。', '三楼是餐厅。四楼是办公室。']
     """
 
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
     medium: float = Field(default=0.2, frozen=True, description="How much of the parent's vector medium chunks get.")
     fine: float = Field(default=0.3, frozen=True, description="How much of the parent's vector fine chunks get.")
-    weights: dict[str, float] = Field(default_factory=dict, frozen=True, description="The same for other levels.")
-    store_levels: tuple[str, ...] | None = Field(default=None, frozen=True, description="The levels that come out.")
+    weights: dict[StrictStr, StrictFloat] = Field(
+        default_factory=dict, frozen=True, description="The same for other levels."
+    )
+    store_levels: tuple[StrictStr, ...] | None = Field(
+        default=None, frozen=True, description="The levels that come out."
+    )
     keep_raw: bool = Field(default=False, frozen=True, description="Whether nodes keep their own vector in metadata.")
 
     _has_warned: bool = PrivateAttr(default=False)
@@ -106,6 +114,9 @@ class ParentVectorFusion(TransformComponent):
             raise ValueError(f"weights of {wrong} must be numbers, 0 or above; 0.1 to 0.5 are usual")
         if self.store_levels is not None and not self.store_levels:
             raise ValueError("store_levels=() would store nothing; name levels, or leave it out for all")
+        for option, names in (("weights", self.weights), ("store_levels", self.store_levels or ())):
+            if not all(is_filled_text(name) for name in names):
+                raise ValueError(f"{option}={getattr(self, option)!r} has a blank level; name it")
         return self
 
     @property

@@ -123,7 +123,7 @@ class MultiGranularityNodeParser(SizedNodeParser):
                 f"levels={options['levels']!r} beside preset={preset!r}, which has levels of its own; pass "
                 "MultiGranularityNodeParser(levels=...) without a preset, or leave levels out"
             )
-        levels = PRESETS[preset].get(options.get("unit", "chars"), ())  # any other unit is refused below
+        levels = _levels_in(preset, options.get("unit", "chars"))
         below = [Granularity(SENTENCE, 0, finest.max_size, each_sentence=True) for finest in levels[-1:] if sentences]
         return cls(levels=(*levels, *below), **options)
 
@@ -145,7 +145,7 @@ class MultiGranularityNodeParser(SizedNodeParser):
     @classmethod
     def _default_levels(cls, options: Any) -> Any:
         if isinstance(options, dict) and options.get("levels") is None:
-            return {**options, "levels": PRESETS["balanced"].get(options.get("unit", "chars"), ())}
+            return {**options, "levels": _levels_in("balanced", options.get("unit", "chars"))}
         return options
 
     @model_validator(mode="after")
@@ -252,6 +252,11 @@ class MultiGranularityNodeParser(SizedNodeParser):
             coarse_ids[draft] = coarse_ids.get(draft.parent, node.id_) if draft.parent else node.id_
             node.metadata[COARSE_KEY] = coarse_ids[draft]
         return nodes
+
+
+def _levels_in(preset: str, unit: object) -> tuple[Granularity, ...]:
+    """The levels of a preset; none in a unit that there is not, which is refused by itself."""
+    return PRESETS[preset].get(unit, ()) if isinstance(unit, str) else ()
 
 
 @dataclass(frozen=True)

@@ -25,14 +25,19 @@ class CheckedOptions(BaseModel):
         name = str(info.field_name)
         annotation = cls.model_fields[name].annotation
         if annotation is CallbackManager:
-            return _callback_manager(value)
+            return checked_callback_manager(value)
         if is_taken_for(value, annotation):
             kind = "a switch, and no number" if isinstance(value, bool) else "bytes, and no text"
             raise OptionError(f"{name}={value!r} is {kind}; see the documentation of {cls.__name__} for what it takes")
         return value
 
 
-def _callback_manager(value: Any) -> CallbackManager:
+def checked_callback_manager(value: Any) -> CallbackManager:
+    """The callback manager, an empty one for None.
+
+    Raises:
+        OptionError: it is something else.
+    """
     if value is None:
         return CallbackManager([])
     if not isinstance(value, CallbackManager):

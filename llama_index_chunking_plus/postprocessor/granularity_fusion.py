@@ -9,13 +9,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from llama_index.core.bridge.pydantic import ConfigDict, Field, field_validator
+from llama_index.core.bridge.pydantic import ConfigDict, Field, StrictFloat, StrictStr, field_validator
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from llama_index_chunking_plus.core.granularity import COARSE, FINE, MEDIUM
 from llama_index_chunking_plus.core.hierarchy import GRANULARITY_KEY
 from llama_index_chunking_plus.core.ranking import Passage, Score, best_first, best_score
+from llama_index_chunking_plus.node_parser.options import CheckedOptions
 from llama_index_chunking_plus.postprocessor.passages import span_of, text_of, with_hidden
 
 logger = logging.getLogger(__name__)
@@ -25,7 +26,7 @@ GRANULARITY_HITS_KEY = "granularity_hits"  # metadata of a returned node: the hi
 _UNKNOWN = 1.0  # the weight of a level that has none
 
 
-class GranularityFusionPostprocessor(BaseNodePostprocessor):
+class GranularityFusionPostprocessor(CheckedOptions, BaseNodePostprocessor):
     """Weighs the hits of several levels by their level and returns each place of a document once, best first.
 
     A hit's score is multiplied by the weight of its level; a negative one is divided by it, so that a higher weight is
@@ -47,7 +48,7 @@ class GranularityFusionPostprocessor(BaseNodePostprocessor):
         top_k: how many nodes are returned at most; None is all.
 
     Raises:
-        ValueError: a weight is negative or not finite, a level is blank, top_k below 1.
+        ValueError: a weight is negative or no finite number, a level is blank, top_k below 1.
 
     Example:
         >>> from llama_index.core.schema import TextNode
@@ -63,7 +64,7 @@ class GranularityFusionPostprocessor(BaseNodePostprocessor):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    weights: dict[str, float] = Field(
+    weights: dict[StrictStr, StrictFloat] = Field(
         default_factory=lambda: {FINE: 1.2, MEDIUM: 0.8, COARSE: 0.6},
         frozen=True,
         description="What a level's scores are multiplied by.",

@@ -172,9 +172,7 @@ def latest_version_filters(
         ['1.9.md']
     """
     if filters is not None and not isinstance(filters, MetadataFilters):
-        raise OptionError(
-            f"filters={reprlib.repr(filters)} is no MetadataFilters; pass MetadataFilters(...), or None"
-        )
+        raise OptionError(f"filters={reprlib.repr(filters)} is no MetadataFilters; pass MetadataFilters(...), or None")
     if not isinstance(exclude, bool):
         raise OptionError(f"exclude={exclude!r} is neither True nor False; pass one of them")
     if not is_filled_text(id_key):

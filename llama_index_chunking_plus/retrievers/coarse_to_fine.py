@@ -16,12 +16,13 @@ from llama_index.core.vector_stores.types import MetadataFilters
 
 from llama_index_chunking_plus.core.granularity import GranularityDecision
 from llama_index_chunking_plus.core.hierarchy import COARSE_KEY, DEPTH_KEY, GRANULARITY_KEY
-from llama_index_chunking_plus.core.options import is_filled_text
+from llama_index_chunking_plus.core.options import is_filled_text, is_number, is_whole
 from llama_index_chunking_plus.core.plan import Call, Plan, arun, run
 from llama_index_chunking_plus.errors import OptionError
 from llama_index_chunking_plus.retrievers.levels import (
     LevelHit,
     LevelStore,
+    checked_base,
     checked_filters,
     checked_query,
     checked_top_k,
@@ -120,7 +121,7 @@ class CoarseToFineRetriever(BaseRetriever):
         self._is_strict, self._lookup = on_mismatch == "drop", lookup
         router = _checked_router(router, self._levels)
         self._router = router if return_level == AUTO else None
-        super().__init__(callback_manager=callback_manager, verbose=verbose)
+        super().__init__(**checked_base(callback_manager, verbose))
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return run(self._plan(query_bundle))
@@ -412,16 +413,17 @@ def _checked_levels(top_k: Mapping[str, int], return_level: str | None) -> dict[
 
 
 def _check_numbers(probe: int, parent_weight: float, min_parent_similarity: float | None) -> None:
-    if not isinstance(probe, int) or isinstance(probe, bool) or probe < 0:
+    if not is_whole(probe, 0):
         raise OptionError(f"probe={probe!r} is no whole number from 0; 0 lets each chunk stand for itself alone")
-    if not 0 <= parent_weight <= 1:
+    if not is_number(parent_weight) or not 0 <= parent_weight <= 1:
         raise OptionError(f"parent_weight={parent_weight!r} is outside [0, 1]; 0.4 is usual")
-    if min_parent_similarity is not None and not -1 <= min_parent_similarity <= 1:
-        raise OptionError(f"min_parent_similarity={min_parent_similarity!r} is outside [-1, 1]; None lets all match")
+    least = -1.0 if min_parent_similarity is None else min_parent_similarity
+    if not is_number(least) or not -1 <= least <= 1:
+        raise OptionError(f"min_parent_similarity={least!r} is outside [-1, 1]; None lets all match")
 
 
 def _check_kinds(on_mismatch: str, lookup: object) -> None:
-    if on_mismatch not in {"drop", "demote"}:
+    if on_mismatch not in ("drop", "demote"):
         raise OptionError(f"on_mismatch={on_mismatch!r} is neither 'drop' nor 'demote'")
     if lookup is not None and not isinstance(lookup, ParentLookup):
         raise OptionError(f"lookup={lookup!r} is no lookup of parents; pass SourceSliceLookup(docstore), say")

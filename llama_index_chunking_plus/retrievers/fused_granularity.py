@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Literal
 
@@ -17,12 +17,13 @@ from llama_index.core.vector_stores.types import MetadataFilters
 
 from llama_index_chunking_plus.core.fusion import reciprocal_rank, standardised, weighted_sum
 from llama_index_chunking_plus.core.hierarchy import GRANULARITY_KEY, SENTENCE
-from llama_index_chunking_plus.core.options import is_filled_text
+from llama_index_chunking_plus.core.options import is_filled_text, is_number
 from llama_index_chunking_plus.core.plan import Call, Plan, arun, run
 from llama_index_chunking_plus.errors import OptionError
 from llama_index_chunking_plus.retrievers.levels import (
     LevelHit,
     LevelStore,
+    checked_base,
     checked_filters,
     checked_query,
     checked_top_k,
@@ -69,7 +70,8 @@ class FusionWeights:
     parent_lexical: float = 1.0
 
     def __post_init__(self) -> None:
-        wrong = {name: weight for name, weight in asdict(self).items() if not (math.isfinite(weight) and weight >= 0)}
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        wrong = {name: weight for name, weight in given.items() if not (is_number(weight) and 0 <= weight < math.inf)}
         if wrong:
             raise OptionError(f"weights of {wrong} must be numbers, 0 or above; 0 leaves a component out")
         if not self.own + self.sentence + self.parent:
@@ -148,7 +150,7 @@ class FusedGranularityRetriever(BaseRetriever):
         checked_top_k(similarity_top_k=similarity_top_k, candidates=candidates)
         if lexical is not None and not isinstance(lexical, LexicalIndex):
             raise OptionError(f"lexical={lexical!r} is no LexicalIndex; pass LexicalIndex(persist_dir)")
-        if fusion not in {"standardised", "reciprocal_rank"}:
+        if fusion not in ("standardised", "reciprocal_rank"):
             raise OptionError(f"fusion={fusion!r} is neither 'standardised' nor 'reciprocal_rank'")
         if weights is not None and not isinstance(weights, FusionWeights):
             raise OptionError(f"weights={weights!r} are no FusionWeights; pass FusionWeights(own=0.4, ...)")
@@ -161,7 +163,7 @@ class FusedGranularityRetriever(BaseRetriever):
                 raise OptionError(f"{name}={value!r} names no level; pass the name that the parser gave it")
         self._level, self._parent_level, self._sentence_level = level, parent_level, sentence_level
         self._is_in_step, self._lock = False, threading.Lock()
-        super().__init__(callback_manager=callback_manager, verbose=verbose)
+        super().__init__(**checked_base(callback_manager, verbose))
 
     def sync_lexical(self, changed: Collection[str] | None = None) -> None:
         """Bring the lexical index in step with the store: to be called when documents have changed.

@@ -7,9 +7,11 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from llama_index.core import VectorStoreIndex
+from llama_index.core.callbacks import CallbackManager
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 from llama_index.core.vector_stores import SimpleVectorStore
@@ -28,6 +30,7 @@ from llama_index_chunking_plus.core.plan import Call, Plan
 from llama_index_chunking_plus.core.vectors import cosines
 from llama_index_chunking_plus.errors import ChunkingPlusWarning, EmbeddingError, OptionError
 from llama_index_chunking_plus.ingestion.parent_vector_fusion import FUSION_KEY
+from llama_index_chunking_plus.node_parser.options import checked_callback_manager
 from llama_index_chunking_plus.storage.filters import all_of
 from llama_index_chunking_plus.storage.similarity import Scale, cosine_scale, query_rows, vectors_of
 from llama_index_chunking_plus.storage.stores import MAX_ASKED, can_list, pages, restriction_of, rows_by_id
@@ -292,6 +295,17 @@ def checked_query(query: QueryBundle) -> None:
         raise OptionError(
             f"query={query.query_str!r} is blank; ask for something, or pass QueryBundle('', embedding=[...])"
         )
+
+
+def checked_base(callback_manager: CallbackManager | None, verbose: bool) -> dict[str, Any]:
+    """The options of LlamaIndex's ``BaseRetriever``, which takes any value for them.
+
+    Raises:
+        OptionError: one is of another kind.
+    """
+    if not isinstance(verbose, bool):
+        raise OptionError(f"verbose={verbose!r} is neither True nor False; pass one of them")
+    return {"callback_manager": checked_callback_manager(callback_manager), "verbose": verbose}
 
 
 def checked_top_k(**options: int) -> None:

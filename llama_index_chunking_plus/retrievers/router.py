@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import reprlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,9 +24,10 @@ from llama_index_chunking_plus.core.granularity import (
     in_order,
     level_among,
 )
+from llama_index_chunking_plus.core.options import is_collection
 from llama_index_chunking_plus.core.plan import Call, Plan, arun, run
 from llama_index_chunking_plus.errors import ChunkingPlusWarning, OptionError
-from llama_index_chunking_plus.retrievers.levels import checked_query
+from llama_index_chunking_plus.retrievers.levels import checked_base, checked_query
 
 logger = logging.getLogger(__name__)
 
@@ -50,8 +52,8 @@ class GranularityRouter:
             ``default`` comes out, with a warning.
 
     Raises:
-        OptionError: the levels are no names, repeated, or in a wrong order; a rule or ``default`` names none of them;
-            ``classifier`` is not callable.
+        OptionError: the levels are no names, repeated, or in a wrong order; ``rules`` are no rules; one of them or
+            ``default`` names no level; ``classifier`` is not callable.
 
     Example:
         >>> router = GranularityRouter()
@@ -70,8 +72,8 @@ class GranularityRouter:
         if self.classifier is not None and not callable(self.classifier):
             raise OptionError(f"classifier={self.classifier!r} is not callable; pass a function from query to level.")
         levels = checked_levels(self.levels)
-        rules = tuple(replace(rule, level=level_among(rule.level, levels)) for rule in self.rules)
-        values = {"levels": levels, "rules": rules, "default": level_among(self.default, levels)}
+        rules = tuple(replace(rule, level=level_among(rule.level, levels)) for rule in _checked_rules(self.rules))
+        values = {"levels": levels, "rules": rules, "default": level_among(self.default, levels, option="default")}
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -106,6 +108,13 @@ class GranularityRouter:
         """In words, which level answers the query, and why; see `route`."""
         decision = self.route(query)
         return f"The level is {decision.level!r}. {decision.reason}"
+
+
+def _checked_rules(rules: Sequence[QueryRule]) -> tuple[QueryRule, ...]:
+    given = tuple(rules) if is_collection(rules) else ()
+    if not is_collection(rules) or not all(isinstance(rule, QueryRule) for rule in given):
+        raise OptionError(f"rules={reprlib.repr(rules)} are no QueryRules; pass (QueryRule(...), *QUERY_RULES), say.")
+    return given
 
 
 class GranularityRouterRetriever(BaseRetriever):
@@ -154,7 +163,7 @@ class GranularityRouterRetriever(BaseRetriever):
         if missing:
             raise OptionError(f"retrievers={[*retrievers]} lacks levels of the router: {missing}; add them.")
         self._retrievers = dict(retrievers)
-        super().__init__(callback_manager=callback_manager, verbose=verbose)
+        super().__init__(**checked_base(callback_manager, verbose))
 
     @property
     def router(self) -> GranularityRouter:

@@ -15,7 +15,7 @@ from llama_index_chunking_plus.core.ranking import Aggregate
 from llama_index_chunking_plus.errors import OptionError
 from llama_index_chunking_plus.node_parser.tokenizers import Tokenizer
 from llama_index_chunking_plus.postprocessor.parent_expansion import ParentExpansionPostprocessor
-from llama_index_chunking_plus.retrievers.levels import checked_query
+from llama_index_chunking_plus.retrievers.levels import checked_base, checked_query
 from llama_index_chunking_plus.storage.parents import ParentLookup
 
 
@@ -79,7 +79,7 @@ class SmallToBigRetriever(BaseRetriever):
             merge_adjacent=merge_adjacent,
             order=order,
         )
-        super().__init__(callback_manager=callback_manager, verbose=verbose)
+        super().__init__(**checked_base(callback_manager, verbose))
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return run(self._plan(query_bundle))

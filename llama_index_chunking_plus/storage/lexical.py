@@ -21,7 +21,6 @@ import io
 import json
 import logging
 import math
-import os
 import reprlib
 import sqlite3
 import uuid
@@ -47,6 +46,7 @@ from numpy.typing import NDArray
 
 from llama_index_chunking_plus.core.headers import HEADER_KEY
 from llama_index_chunking_plus.core.lexical import WORDS_VERSION, search_words
+from llama_index_chunking_plus.core.options import is_collection, is_number, is_path
 from llama_index_chunking_plus.core.plan import Call, Plan, arun, run
 from llama_index_chunking_plus.core.words import Vocabulary
 from llama_index_chunking_plus.errors import (
@@ -451,22 +451,22 @@ class _ChangedMeanwhileError(StoreBusyError):
 def _check_options(index: LexicalIndex) -> None:
     if isinstance(index.protected_terms, str):
         raise OptionError(f"protected_terms={index.protected_terms!r} is one string; pass a list of terms")
-    if not _is_number(index.k1) or not 0 <= index.k1 < math.inf:
+    if not is_collection(index.protected_terms):
+        raise OptionError(f"protected_terms={reprlib.repr(index.protected_terms)} are no terms; pass a list of them")
+    if index.user_dictionary is not None and not is_path(index.user_dictionary):
+        raise OptionError(f"user_dictionary={index.user_dictionary!r} is no path; pass that of a jieba dictionary")
+    if not is_number(index.k1) or not 0 <= index.k1 < math.inf:
         raise OptionError(f"k1={index.k1!r} is no number from 0; 1.2 is usual")
-    if not _is_number(index.b) or not 0 <= index.b <= 1:
+    if not is_number(index.b) or not 0 <= index.b <= 1:
         raise OptionError(f"b={index.b!r} is no number from 0 to 1; 0.75 is usual")
     if index.indexed_text not in get_args(IndexedText):
         raise OptionError(f"indexed_text={index.indexed_text!r} is unknown; use one of {get_args(IndexedText)}")
     if index.persist_dir is None:
         return
-    if not isinstance(index.persist_dir, str | os.PathLike) or not os.fspath(index.persist_dir):
+    if not is_path(index.persist_dir):
         raise OptionError(f"persist_dir={index.persist_dir!r} is no path of a directory; pass one, or None for memory")
     if Path(index.persist_dir).exists() and not Path(index.persist_dir).is_dir():
         raise OptionError(f"persist_dir={str(index.persist_dir)!r} is a file; pass a directory")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 # ------------------------------------------------------------------------------------------------ the vector store

@@ -64,7 +64,7 @@ def _parts(report: EvaluationReport) -> Iterator[RenderableType]:
             yield Text(f"- {note.about} {note.name}: {note.message}", style="dim")
     run = report.run
     yield Text(
-        f"{run.n_documents} documents, {run.n_questions} questions, {run.search} search with k = {run.k}, "
+        f"{_number(run.n_documents, 'document')}, {_number(run.n_questions, 'question')}, {run.search} search with k = {run.k}, "
         f"{run.embed_model}; intervals of {run.confidence:.0%}; {run.date}, {run.seconds:,.1f} s",
         style="dim",
     )
@@ -135,7 +135,7 @@ def _probe_parts(report: EvaluationReport, probes: Mapping[str, Any]) -> Iterato
     judged = [each for each in probes["strategies"] if each["total"]]
     if not judged:
         yield Text(
-            f"Nothing in {len(report.documents)} documents could be asked for: there is no table with a header, closed "
+            f"Nothing in {_number(len(report.documents), 'document')} could be asked for: there is no table with a header, closed "
             "code sample, definition with example, procedure, answer or exception of sufficient length. This says "
             "nothing about the chunks; use questions of your own."
         )
@@ -165,7 +165,7 @@ def _probe_table(report: EvaluationReport, judged: Sequence[Mapping[str, Any]]) 
             f"{each['whole']} of {each['total']}",
             "" if sizes is None else f"{sizes.n_chunks:,}",
             "" if sizes is None else f"{sizes.mean:,.0f}",
-            ", ".join(f"{n} {kind}" for kind, n in broken if n),
+            ", ".join(f"{kind} {n}" for kind, n in broken if n),
         ]
         table.add_row(*map(Text, cells))
     return table
@@ -180,12 +180,16 @@ def _cut_lines(strategy: str, cut: Mapping[str, Any], title: str) -> Iterator[Te
         yield Text(f"    at {place['position']}: {before} ✂ {after}")
 
 
+def _number(count: int, one: str) -> str:
+    return f"{count} {one}" if count == 1 else f"{count} {one}s"
+
+
 def _routes(report: EvaluationReport) -> Iterator[Text]:
     """The winner of each kind, in a line."""
     selection = report.selection
     for route in selection.routes if selection else ():
         value = next((row.value for row in route.rows if row.name == route.strategy), None)
-        found = f", {value.mean:.3f} over {route.n_questions} questions" if value else ""
+        found = f", {value.mean:.3f} over {_number(route.n_questions, 'question')}" if value else ""
         yield Text(f"{selection.per if selection else ''} {route.kind}: {route.strategy or route.reason}{found}")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from llama_index_chunking_plus.core.options import folder_flaw
+from llama_index_chunking_plus.errors import OptionError
 from llama_index_chunking_plus.evaluation.report.html import Language, html_report
 from llama_index_chunking_plus.evaluation.report.tables import answers_csv, questions_csv, strategies_csv
 from llama_index_chunking_plus.evaluation.results import EvaluationReport
@@ -19,7 +21,12 @@ def write_report(report: EvaluationReport, folder: Path | str, *, language: Lang
 
     Returns:
         The files, the page first. CSV begins with a byte order mark, by which spreadsheets know UTF-8.
+
+    Raises:
+        OptionError: there can be no such folder.
     """
+    if flaw := folder_flaw(folder):
+        raise OptionError(f"folder={str(folder)!r} cannot hold a report: {flaw}; choose another folder")
     folder = Path(folder)
     page = html_report(report, language=language)
     tables = {

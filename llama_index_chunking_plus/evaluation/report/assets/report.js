@@ -198,11 +198,24 @@ function routes() {
 
 // ------------------------------------------------------------------------------------------------ chunks alone
 
+/** Strategies of probes: in the order of the selection; without one, those that leave most whole first. */
+function probedStrategies() {
+  const places = new Map(data.strategies.map((each, i) => [each.name, i]));
+  const place = (each) => places.get(each.strategy) ?? places.size;
+  return [...(data.probes?.strategies ?? [])].sort((a, b) => (isEvaluation || a.score === b.score ? place(a) - place(b) : b.score - a.score));
+}
+
+/** Whether there is nothing to cut. */
+const isEmpty = !isEvaluation && data.documents.every((each) => each.characters === 0 || each.text?.trim() === "");
+
 sections.summary = () => {
+  if (isEmpty) return null;
+  const byName = new Map(data.strategies.map((each) => [each.name, each]));
+  const names = data.documents.length === 1 ? [...byName.keys()] : probedStrategies().map((each) => each.strategy);
   const heads = ["strategy", "chunks", "summary.mean", "summary.largest", "inflation", "summary.cut"];
   return [el("div", { class: "wide" }, el("table", {},
     el("thead", {}, el("tr", {}, heads.map((head, i) => el("th", { scope: "col", class: i % 5 ? "number" : "" }, t(head))))),
-    el("tbody", {}, data.strategies.map(({ name, sizes, inflation }) => el("tr", {},
+    el("tbody", {}, names.map((each) => byName.get(each)).map(({ name, sizes, inflation }) => el("tr", {},
       el("th", { scope: "row" }, name), el("td", { class: "number" }, number(sizes?.n_chunks, 0)), el("td", { class: "number" }, number(sizes?.mean, 0)),
       el("td", { class: "number" }, number(sizes?.largest, 0)), el("td", { class: "number" }, number(inflation, 2)), el("td", {}, whatIsCut(name)))))))];
 };
@@ -473,9 +486,8 @@ function signalCard(signal) {
 }
 
 sections.probes = () => {
-  const places = new Map(data.strategies.map((each, i) => [each.name, i]));
-  const probed = [...(data.probes?.strategies ?? [])].sort((a, b) => (places.get(a.strategy) ?? places.size) - (places.get(b.strategy) ?? places.size));
-  if (!probed.length) return null;
+  const probed = probedStrategies();
+  if (!probed.length || isEmpty) return null;
   if (!isEvaluation && !probed[0].total) return [el("h2", {}, t("probes.title")), el("p", {}, t("probes.nothing"))];
   const kinds = [...new Set(probed.flatMap((each) => each.kinds.map((kind) => kind.kind)))];
   const good = data.probes.good_enough;
@@ -485,8 +497,8 @@ sections.probes = () => {
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, t("strategy")), el("th", { scope: "col" }, t("probes.score")), kinds.map((kind) => el("th", { scope: "col" }, t(`kind.${kind}`))))),
       el("tbody", {}, probed.map((each) => el("tr", {}, el("th", { scope: "row" }, each.strategy), heatCell(each.score),
         kinds.map((kind) => heatCell(each.kinds.find((score) => score.kind === kind)?.score))))))),
-    !isEvaluation && probeList(),
     el("div", { class: "cards" }, probed.filter((each) => each.score !== null && each.score < good).map(probeCard)),
+    !isEvaluation && probeList(),
   ];
 };
 
@@ -509,7 +521,7 @@ function probeRow(probe) {
   const opener = charactersOf(probe.document) === null ? el("span", {}, probe.text) : button(probe.text, () => showInViewer(probe, broken), { class: "opener", title: t("view") });
   return el("tr", {}, el("th", { scope: "row" }, opener, el("div", { class: "chips" }, chips.map((each) => el("span", {}, each)))),
     probe.answers.map(({ how }) => el("td", { class: how ? "value zero" : "value full" }, how ? "✂" : "●",
-      el("span", { class: "reason" }, how ? howBroken({ kind: probe.kind, how }) : t("probes.whole")))));
+      how ? el("span", { class: "reason" }, howBroken({ kind: probe.kind, how })) : el("span", { class: "unseen" }, t("probes.whole")))));
 }
 
 function probeCard(probed) {
@@ -762,8 +774,7 @@ sections.viewer = () => {
   const view = state.viewer;
   if (!shown.includes(view.document)) view.document = shown.find((i) => asked.some((each) => each.document === i)) ?? shown[0];
   view.strategies ??= [0, 1].map((i) => shownStrategies()[i] ?? -1);
-  const isEmpty = !data.documents[view.document].text.trim();
-  if (isEmpty) return [...head.slice(0, 1), shown.length > 1 && viewerControls(shown), el("p", { class: "empty" }, t("viewer.empty_document"))];
+  if (!data.documents[view.document].text.trim()) return [...head.slice(0, 1), shown.length > 1 && viewerControls(shown), el("p", { class: "empty" }, t("viewer.empty_document"))];
   const starts = pageStarts(view.document), page = Math.min(view.page, starts.length - 1);
   const go = (to) => { view.page = to; view.cut = -1; draw("viewer"); };
   return [
