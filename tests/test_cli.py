@@ -21,6 +21,7 @@ from llama_index_chunking_plus import InputFileError, OfflineEmbedding
 from llama_index_chunking_plus.cli import main
 from llama_index_chunking_plus.cli.files import decode, find_files, read_document
 from llama_index_chunking_plus.cli.options import ParserChoice, make_parser, make_steps
+from llama_index_chunking_plus.cli.store import CorpusStore
 from llama_index_chunking_plus.ingestion.ledger import exclusive, load_docstore
 from llama_index_chunking_plus.samples import sample_paths
 
@@ -80,7 +81,7 @@ def run_process(*arguments: object, **environment: str) -> str:
     return done.stdout
 
 
-def ingest(docs: Path, store: Path, *options: object) -> dict[str, int]:
+def ingest(docs: Path, store: Path, *options: object) -> dict[str, Any]:
     return json.loads(run("ingest", docs, "--store", store, "--json", *options))
 
 
@@ -107,12 +108,48 @@ def test_a_second_ingest_writes_nothing_a_changed_size_everything(docs: Path, tm
     ingest(docs, store, *FAST)
     assert ingest(docs, store) == {
         "added": 0, "updated": 0, "unchanged": 3, "repaired": 0, "deleted": 0, "chunks_written": 0,
+        "without_chunks": [],
     }  # fmt: skip
     assert ingest(docs, store, "--chunk-size", 12)["updated"] == 3
     assert ingest(docs, store)["unchanged"] == 3
     (docs / "股市.txt").write_text("股市周四上涨。\n", encoding="utf-8")
     changed = ingest(docs, store)
     assert (changed["updated"], changed["unchanged"]) == (1, 2)
+
+
+@pytest.mark.parametrize("options", [FAST, SMALL_TO_BIG, WINDOW, STRUCTURED], ids=lambda options: options[1])
+def test_files_without_text_are_named_each_time(options: list[str], docs: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    blank = [docs / "deep" / "空.txt", docs / "空白.md"]
+    blank[0].write_bytes(b"")
+    blank[1].write_text("\ufeff \n\u3000\n", encoding="utf-8")
+    (docs / "线.md").write_text("---\n", encoding="utf-8")
+    names = [str(path.resolve()) for path in blank]
+    line = f"no chunks of 2 empty or blank files: {names[0]}, {names[1]}\n"
+    for command in (
+        ("ingest", docs, "--store", store, "--json", *options),
+        ("ingest", docs, "--store", store, "--json"),
+    ):
+        out, err = run_both(*command)
+        assert json.loads(out)["without_chunks"] == names
+        assert err.endswith(line)
+    held = CorpusStore(store).index().vector_store.client.get(include=["metadatas"])["metadatas"]
+    assert {row["file_name"] for row in held} == {"书店.md", "股市.txt", "天气.md", "线.md"}
+    for path in blank:
+        path.unlink()
+    out, err = run_both("ingest", docs, "--store", store, "--json", "--sync")
+    assert (json.loads(out)["without_chunks"], json.loads(out)["deleted"]) == ([], 2)
+    assert "no chunks" not in err
+
+
+def test_of_many_files_without_text_the_first_are_named(docs: Path, tmp_path: Path) -> None:
+    for i in range(12):
+        (docs / f"{i:02}.txt").write_text("\n", encoding="utf-8")
+    out, err = run_both("ingest", docs, "--store", tmp_path / "store", *FAST)
+    assert "15 added" in out
+    assert "no chunks of 12 empty or blank files: " in err
+    assert "09.txt and 2 more" in err
+    assert "10.txt" not in err
 
 
 def test_sync_removes_what_is_gone_and_plain_ingest_does_not(docs: Path, tmp_path: Path) -> None:

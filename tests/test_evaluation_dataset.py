@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -57,7 +58,7 @@ def test_a_file_with_bom_crlf_and_blank_lines_is_read_and_resolved() -> None:
     loaded = load_questions(DATA / "questions.jsonl")
     assert [each.question_id for each in loaded] == ["q1", "7", "q-last"]
     assert [each.is_resolved for each in loaded] == [False, True, False]
-    with pytest.warns(ChunkingPlusWarning, match="1 quotes were found only without regard to white space"):
+    with pytest.warns(ChunkingPlusWarning, match="1 quote was found only without regard to white space"):
         first, second, last = loaded.resolve({"contract.md": CONTRACT})
     assert [span.of(CONTRACT) for span in first.gold] == ["三十日内"]
     assert [span.of(CONTRACT) for span in second.gold] == ["迟延须书面通知", "并按日支付违约金"]
@@ -278,7 +279,7 @@ def test_the_bundled_questions_are_an_evaluation_set(sample_documents) -> None:
 
 
 def test_squad_contexts_are_documents_and_a_start_that_is_off_is_found_with_a_warning() -> None:
-    with pytest.warns(ChunkingPlusWarning, match="1 answers do not stand at their answer_start"):
+    with pytest.warns(ChunkingPlusWarning, match="1 answer does not stand at the given answer_start"):
         texts, asked = load_squad(DATA / "squad.json")
     assert list(texts) == ["长城 1.1"]
     assert [(each.question_id, each.document_id) for each in asked] == [("s1", "长城 1.1"), ("s2", "长城 1.1")]

@@ -68,6 +68,10 @@ def test_what_is_no_strategy_is_refused(given: Any) -> None:
     "options, said",
     [
         ({"parser": None}, "needs a parser or a retriever"),
+        (
+            {"name": "半\ud83d", "parser": SentenceSplitter()},
+            r"name='半\\ud83d' of a strategy holds half of a character",
+        ),
         ({"parser": SentenceSplitter(), "retriever": lambda _, __: None}, "not both"),
         ({"parser": SentenceSplitter(), "expansion": "parent"}, "none of none, parents"),
         ({"retriever": lambda _, __: None, "expansion": "parents"}, "leave expansion out"),
@@ -76,7 +80,7 @@ def test_what_is_no_strategy_is_refused(given: Any) -> None:
 )
 def test_a_wrong_option_names_value_and_limit(options: dict[str, Any], said: str) -> None:
     with pytest.raises(OptionError, match=said):
-        Strategy("mine", **options)
+        Strategy(**{"name": "mine", **options})
 
 
 def test_a_function_that_makes_something_else_is_named() -> None:
@@ -130,6 +134,8 @@ def test_a_grid_of_a_parser_keeps_its_other_options_and_functions() -> None:
         (SlidingWindowNodeParser, {"chunk_size": []}, "no value"),
         (SlidingWindowNodeParser, {"chunk_size": range(10, 2000)}, "above 1000"),
         (lambda chunk_size: chunk_size, {"chunk_size": [5]}, "no node parser"),
+        (5, {}, "parser=5 of the grid is neither a node parser nor"),
+        (SlidingWindowNodeParser, {"name": " "}, "name=' ' of the grid"),
     ],
 )
 def test_a_grid_that_cannot_be_made_says_which_combination(parser: Any, options: dict[str, Any], said: str) -> None:

@@ -281,7 +281,9 @@ def test_chunks_that_name_no_document_are_placed_by_their_text(texts: dict[str, 
     lines = {name: text.splitlines() for name, text in texts.items()}
     assert result.alignment is not None
     assert (result.alignment.recovered, result.alignment.lost) == (sum(map(len, lines.values())), 0)
-    assert {each.document_id: [span.of(texts[each.document_id]) for span in each.spans] for each in result.chunks} == lines
+    assert {
+        each.document_id: [span.of(texts[each.document_id]) for span in each.spans] for each in result.chunks
+    } == lines
     assert result.measures["recall"].mean > 0.5
 
 
@@ -326,7 +328,9 @@ def test_documents_and_questions_that_cannot_be_used_are_noted() -> None:
     assert [(note.about, note.name) for note in report.notes if note.name != "(all)"] == [
         ("document", "floors"), ("document", "blank"), ("question", "lost"), ("question", "void"),
     ]  # fmt: skip
-    assert report.notes[0].message.startswith("Another document, with another text, has this id; only the first is used")
+    assert report.notes[0].message.startswith(
+        "Another document, with another text, has this id; only the first is used"
+    )
     assert report.run.n_documents == 2
     assert report.run.n_questions == 1
     assert report.strategy("small").status == "ok"
@@ -385,6 +389,16 @@ def test_progress_is_told_after_each_strategy() -> None:
     strategies = {"small": SMALL, "crash": HostileParser(fault="crash")}
     evaluator(on_progress=lambda *done: said.append(done)).evaluate(strategies)
     assert said == [(1, 2, "small"), (2, 2, "crash")]
+
+
+def test_a_report_needs_a_folder(tmp_path: Path) -> None:
+    pytest.importorskip("jinja2")
+    from llama_index_chunking_plus.evaluation.report import write_report  # noqa: PLC0415  an extra
+
+    file = tmp_path / "a file"
+    file.write_text("")
+    with pytest.raises(OptionError, match="a file is no folder; choose another folder"):
+        write_report(EvaluationReport.load(SAMPLE), file)
 
 
 def test_no_strategy_at_all_is_an_error() -> None:
@@ -522,7 +536,8 @@ def test_of_several_places_the_nearest_to_the_offset_counts() -> None:
     place = Whereabouts({"a": text}).of(node)
     assert place is not None
     assert place.span == Span(12, 17)
-    assert Whereabouts({"b": text}).of(node) is None
+    assert Whereabouts({"b": text}).of(node) == ("b", (12, 17))  # the document has another id there
+    assert Whereabouts({"b": "展厅在三楼。"}).of(node) is None
 
 
 # ------------------------------------------------------------------------------------------------ JSON

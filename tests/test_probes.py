@@ -281,7 +281,7 @@ def test_documents_with_an_id_that_is_empty_or_not_their_own() -> None:
     with pytest.raises(OptionError, match="not empty"):
         completeness_probes({" ": ZH})
     documents = [Document(id_="d", text=QA), Document(id_="d", text=QA), Document(id_="d", text="另一个。")]
-    with pytest.warns(ChunkingPlusWarning, match="1 documents have the id of another one"):
+    with pytest.warns(ChunkingPlusWarning, match="1 document has the id of another one"):
         probes = completeness_probes(documents, min_length=1)
     assert [probe.question for probe in probes] == ["几天能到货？"]
 
@@ -545,6 +545,12 @@ def test_any_text_gives_probes_within_bounds_and_a_score(text: str, most: int, s
         assert 0 <= report.score <= report.partial <= 1
         assert all(0 <= cut.partial < 1 and cut.pieces >= 2 and cut.places for cut in report.cuts)
         assert judged(text, [Span(0, len(text))], max_per_kind=most).score == 1
+
+
+@pytest.mark.parametrize("wrong", [(5, 1), (1,), "ab", (0.5, 2), 3])
+def test_what_is_no_range_is_refused(wrong: object) -> None:
+    with pytest.raises(OptionError, match="a chunk is a range"):
+        probe_completeness({"d": [(0, 3), wrong]}, probes_of(ZH))  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("text", [*ODD_TEXTS.values(), *(unit * 3000 for unit in HOSTILE_UNITS.values())])

@@ -23,7 +23,8 @@ from selenium.webdriver.support.ui import Select
 from llama_index_chunking_plus.core.spans import Span
 from llama_index_chunking_plus.evaluation.probes import completeness_probes, probe_completeness
 from llama_index_chunking_plus.evaluation.report import html_report, probe_data
-from llama_index_chunking_plus.evaluation.results import EvaluationReport, RunInfo
+from llama_index_chunking_plus.evaluation.results import DocumentText, EvaluationReport, RunInfo
+from llama_index_chunking_plus.evaluation.selector import StrategySelector
 
 SAMPLE = Path(__file__).parent / "data" / "evaluation" / "report_sample.json"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -164,6 +165,49 @@ def test_the_chart_has_a_labelled_point_for_each_strategy(open_page: Open, sampl
         for other in boxes[i + 1 :]:
             apart = one["x"] + one["width"] <= other["x"] or other["x"] + other["width"] <= one["x"]
             assert apart or abs(one["y"] - other["y"]) > 8
+
+
+BOXES = """
+const box = (each, margin = 0) => { const { x, y, width, height } = each.getBBox(); return [x - margin, y - margin, x + width + margin, y + height + margin]; };
+return [[...document.querySelectorAll("svg .name")].map((each) => [each.textContent, ...box(each)]),
+        [...document.querySelectorAll("svg .point, svg .whisker")].map((each) => box(each))];
+"""
+
+
+def crowded_report() -> EvaluationReport:
+    """Twelve strategies with next to the same figures."""
+    report = large_report(3, 40, 12)
+    strategies = tuple(replace(each, inflation=1.0 + 0.001 * i) for i, each in enumerate(report.strategies))
+    return replace(report, strategies=strategies)
+
+
+def test_names_in_the_chart_hide_no_point_and_no_name(open_page: Open) -> None:
+    page = open_page(crowded_report(), language="en")
+    names, drawn = page.driver.execute_script(BOXES)
+    assert len(names) == 12
+    for name, *box in names:
+        others = [other for also, *other in names if also != name]
+        touched = [
+            each
+            for each in (*others, *drawn)
+            if min(box[2], each[2]) - max(box[0], each[0]) > 1 and min(box[3], each[3]) - max(box[1], each[1]) > 4
+        ]
+        assert touched == [], name
+
+
+def test_a_tie_with_a_higher_figure_is_said_beside_the_winner(open_page: Open, sample: EvaluationReport) -> None:
+    tied = StrategySelector(tolerance=0.5, max_inflation=None).select(sample)
+    won, best = tied.rows[0], next(row for row in tied.rows if row.status == "tied" and row.difference is None)
+    assert won.value is not None
+    assert best.value is not None
+    assert won.value.mean < best.value.mean
+    page = open_page(sample.with_selection(tied), language="zh")
+    assert page.text("#winner .tie").startswith(
+        f"并列：{best.name} 的召回率@5更好（{best.value.mean:.3f} 对 {won.value.mean:.3f}）"
+    )
+    page.click("#language")
+    assert page.text("#winner").count(f"{best.value.mean:.3f}") == 1, "the headline says it, so nothing else does"
+    assert open_page(sample, language="zh").all("#winner .tie") == []
 
 
 def test_the_heat_map_has_the_figures_of_the_chosen_measure_and_parts(
@@ -543,3 +587,81 @@ def test_ranges_that_are_returned_can_be_shown(open_page: Open, sample: Evaluati
     page.click("#viewer-returned")
     assert f"{len(set(part.returned))} chunks" in page.text(".pane-head")
     assert all(isinstance(span, Span) for span in part.returned)
+
+
+# ------------------------------------------------------------------------------------------------ chunks without questions
+
+
+def chunks_alone(sample: EvaluationReport, *documents: DocumentText) -> EvaluationReport:
+    """What `view` and `probe` show: chunks and probes of the documents, and nothing that was asked."""
+    probes = completeness_probes({each.document_id: each.text for each in documents})
+    names = {each.document_id for each in documents}
+    strategies = tuple(
+        replace(each, chunks=tuple(part for part in each.chunks if part.document_id in names), measures={})
+        for each in (sample.strategy("structured"), sample.strategy("sliding 40"))
+    )
+    found = [
+        probe_completeness({part.document_id: part.spans for part in each.chunks}, probes, strategy=each.name)
+        for each in strategies
+    ]
+    report = EvaluationReport(sample.run, (), documents, strategies, ())
+    return report.with_probes(probe_data(found, probes=probes))
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_document_alone_is_its_name_its_chunks_and_its_probes(
+    open_page: Open, sample: EvaluationReport, language: str
+) -> None:
+    document = sample.documents[0]
+    report = chunks_alone(sample, document)
+    page = open_page(report, language=language)
+    assert page.driver.title == page.text("h1") == document.title
+    assert [each.get_attribute("id") for each in page.all("main section")] == ["summary", "viewer", "probes"]
+    assert page.one(".panes").rect["y"] < 600, "the chunks are seen without scrolling"
+    assert "".join(text for _, _, text in seen(page, 1)) == document.text[: sum(len(each[2]) for each in seen(page, 1))]
+    assert not re.search(r"undefined|NaN|\[object|null|[Gg]old|标准答案|\{\w+\}", page.text("main"))
+    assert len(page.all(".pane")) == 2
+
+
+def test_probes_lead_to_their_place_in_their_document(open_page: Open, sample: EvaluationReport) -> None:
+    report = chunks_alone(sample, *sample.documents)
+    page = open_page(report, language="en")
+    assert page.driver.title == "Completeness probes"
+    assert [each.get_attribute("id") for each in page.all("main section")] == ["summary", "probes", "viewer"]
+    assert report.probes is not None
+    probes = report.probes["probes"]
+    assert page.column(".probe-list .opener") == [each["question"] for each in probes][:20]
+    marks = [["✂" if name in each["cuts"] else "●" for name in ("structured", "sliding 40")] for each in probes[:20]]
+    cells = [str(each)[0] for each in page.column(".probe-list td")]
+    assert cells == [mark for row in marks for mark in row]
+    place = next(i for i, each in enumerate(probes) if "sliding 40" in each["cuts"])
+    page.click(page.all(".probe-list .opener")[place])
+    document = next(each for each in sample.documents if each.document_id == probes[place]["document_id"])
+    assert Select(page.one("#viewer-document")).first_selected_option.text == document.title
+    gold = "".join(document.text[start:end] for start, end in probes[place]["gold"])
+    assert "".join(page.column(".pane:first-child mark")) == gold
+    assert len(page.all(".cut")) >= 1
+
+
+def test_chunks_alone_are_readable_in_both_themes_and_fit_a_narrow_window(
+    open_page: Open, sample: EvaluationReport
+) -> None:
+    page = open_page(chunks_alone(sample, *sample.documents), language="en")
+    for _ in range(2):
+        texts = page.driver.execute_script(CONTRASTS)
+        assert len(texts) > 50
+        assert [each for each in texts if contrast(each[1], each[2]) < 4.5] == []
+        page.click("#theme")
+    page.driver.set_window_size(500, 900)
+    width, room = page.driver.execute_script(
+        "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+    )
+    page.driver.set_window_size(1280, 900)
+    assert width <= room
+
+
+def test_an_empty_document_is_said_to_be_empty(open_page: Open, sample: EvaluationReport) -> None:
+    empty = DocumentText("空.md", " \n", "空.md", 0)
+    page = open_page(chunks_alone(sample, empty), language="en")
+    assert "The document is empty." in page.text("#viewer")
+    assert [each.get_attribute("id") for each in page.all("main section")] == ["viewer"]

@@ -181,7 +181,9 @@ def test_what_found_nothing_is_never_selected() -> None:
     selection = StrategySelector().select(report(strategies, {"one": hits(0), "other": hits(0)}))
     assert selection.selected_strategy is None
     assert statuses(selection) == {"one": "eliminated", "other": "eliminated", "broken": "failed"}
-    assert selection.reason.startswith("No strategy is selected: no strategy found anything; 2 eliminated and 1 failed.")
+    assert selection.reason.startswith(
+        "No strategy is selected: no strategy found anything; 2 eliminated and 1 failed."
+    )
     both = report([ok("one"), ok("other")], {"one": hits(0), "other": hits(1)})
     assert StrategySelector(tolerance=0).select(both).selected_strategy == "other"
 

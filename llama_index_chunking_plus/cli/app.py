@@ -7,7 +7,7 @@ import json
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -107,7 +107,10 @@ EmbedModel = Annotated[
 ]
 Expand = Annotated[
     str | None,
-    typer.Option(help="What a hit is shown in: parent, window or none; default: what the store's parser is for."),
+    typer.Option(
+        help="What a hit is shown in: parent (of fine chunks only, so without --return-level), window or none; "
+        "default: what the store's parser is for."
+    ),
 ]
 Header = Annotated[
     bool | None,
@@ -134,6 +137,7 @@ for command in (evaluation.evaluate, evaluation.select, evaluation.probe, evalua
 _COLUMNS = ("file", "level", "characters", "parent", "window", "tokens", "kinds")  # of a table of chunks
 _INTERRUPTED = 130  # the exit code of a program that Ctrl-C ended
 _OF_SOME = {"level", "parent", "window", "kinds"}
+_SHOWN_FILES = 10
 
 
 def run_app() -> None:
@@ -245,11 +249,14 @@ def ingest(
     documents = [read_document(path) for path in find_files(paths)]
     with _progress("Ingesting") as on_progress:
         ingested = corpus.ingest(documents, manifest, delete_missing=sync, on_progress=on_progress)
-    report, words = ingested.report, ingested.words
+    report, words, blank = ingested.report, ingested.words, ingested.without_chunks
     numbers = {name: len(getattr(report, name)) for name in ("added", "updated", "unchanged", "repaired", "deleted")}
+    if blank:
+        err.print(_told_blank(blank))
     if as_json:
         indexed = {"lexical": words and asdict(words)} if manifest.parser.has_levels else {}
-        typer.echo(json.dumps({**numbers, "chunks_written": report.nodes_written, **indexed}))
+        told = {**numbers, "chunks_written": report.nodes_written, "without_chunks": blank, **indexed}
+        typer.echo(json.dumps(told, ensure_ascii=False))
         return
     summary = ", ".join(f"{count} {name}" for name, count in numbers.items() if count)
     out.print(f"{store}: {summary}; {report.nodes_written} chunks written")
@@ -353,6 +360,12 @@ def _run_demo(folder: Path, k: int) -> None:
     out.rule()
     out.print(f"{answered} of {len(asked)} questions: the whole answer stands in one of the {k} passages returned.")
     out.print(f"{exact} of {shown} passages are exactly the slice of their file that their range names.")
+
+
+def _told_blank(files: Sequence[str]) -> str:
+    """One line that names files without text, the first ones of many."""
+    more = f" and {len(files) - _SHOWN_FILES} more" if len(files) > _SHOWN_FILES else ""
+    return f"no chunks of {len(files)} empty or blank files: {', '.join(files[:_SHOWN_FILES])}{more}"
 
 
 def _place(node: BaseNode) -> dict[str, Any]:

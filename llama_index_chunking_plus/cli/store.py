@@ -18,6 +18,7 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore, Metada
 
 from llama_index_chunking_plus.cli.levels import LevelSearch, lexical_index
 from llama_index_chunking_plus.cli.options import EXPANSIONS, LEVELLED, OFFLINE, ParserChoice, make_model, make_steps
+from llama_index_chunking_plus.core.granularity import FINE
 from llama_index_chunking_plus.core.headers import HEADER_KEY
 from llama_index_chunking_plus.core.versions import EditionRule, read_version
 from llama_index_chunking_plus.embeddings import OfflineEmbedding
@@ -69,9 +70,16 @@ class Manifest:
 
 @dataclass(frozen=True)
 class Ingested:
-    """What an ingestion did to the documents, and to the words of a store that keeps them."""
+    """What an ingestion did to the documents, and to the words of a store that keeps them.
+
+    Attributes:
+        report: of the documents.
+        without_chunks: the ids of those that gave none, since they are empty or blank.
+        words: of a store of several levels; None without the extra.
+    """
 
     report: SyncReport
+    without_chunks: tuple[str, ...] = ()
     words: LexicalChanges | None = None
 
 
@@ -145,12 +153,13 @@ class CorpusStore:
             batch_size=_BATCH_DOCUMENTS,
             on_progress=on_progress,
         )
+        blank = tuple(document.id_ for document in documents if not document.text.strip())
         words = lexical_index(self.folder / _WORDS) if manifest.parser.has_levels else None
         if words is None:
-            return Ingested(report)
+            return Ingested(report, blank)
         changes = words.sync_with_store(self._vector_store(), changed=None if was_behind else report.changed)
         behind.unlink(missing_ok=True)
-        return Ingested(report, changes)
+        return Ingested(report, blank, changes)
 
     def query(
         self,
@@ -177,7 +186,8 @@ class CorpusStore:
             return_level: fine, medium, coarse or auto, in a store of several levels; None: fine.
 
         Raises:
-            OptionError: there is no such ``expand``, ``retriever`` or ``return_level``.
+            OptionError: there is no such ``expand``, ``retriever`` or ``return_level``; or parents are asked for beside
+                a level that is not the finest.
             StoreMismatchError: see `index`; or the store's chunks know nothing of what they are to be expanded to; or
                 no document has that ``version``; or the store holds what was selected, for another k or model.
         """
@@ -187,6 +197,7 @@ class CorpusStore:
         k = _K if k is None else k
         expansion = self._expansion(expand)
         search = self._search(retriever, return_level)
+        _check_together(expansion, search)
         asked = k * _CHILDREN_PER_PARENT if expansion == "parent" else k
         index = self.index(embed_model)
         filters = self._of_version(version) if is_latest or version else None
@@ -340,6 +351,14 @@ class CorpusStore:
                 f"{folder} cannot be opened ({error}); if it is damaged, delete that folder and ingest again"
             ) from error
         return ChromaVectorStore(chroma_collection=collection)
+
+
+def _check_together(expansion: str, search: LevelSearch | None) -> None:
+    """Refuse what would show hits in what is around them twice: the largest chunks have nothing around them."""
+    if expansion == "parent" and search is not None and search.return_level != FINE:
+        raise OptionError(
+            "--expand parent shows fine chunks in what is around them; leave --return-level out, or leave --expand out"
+        )
 
 
 def _as_hit(parents: list[NodeWithScore], hits: Sequence[NodeWithScore]) -> list[NodeWithScore]:

@@ -82,6 +82,8 @@ BOUNDARY_REWARD = 8.0
 """What a boundary is worth, and a cut elsewhere costs, in distances: more than two whole ones can outweigh."""
 DISTANCE_DIGITS = 6
 """Decimals of a distance that count: equal sentences must not differ by rounding."""
+ONE_THREAD = 2**18
+"""Multiplications up to which OpenBLAS, which numpy comes with, uses one thread."""
 TINY = 1e-6
 """Length below which a difference of unit vectors is rounding."""
 
@@ -240,7 +242,7 @@ class _Coherence:
         sums, known = _running_sums(rows), np.append(0, np.cumsum(np.round(_squares(rows))))
         squares = _squares(sums)
         here = slice(ends.start + 1 - origin, None)
-        pairs = (squares - known)[here, None] + (squares + known)[:-1] - 2 * (sums[here] @ sums[:-1].T)
+        pairs = (squares - known)[here, None] + (squares + known)[:-1] - 2 * _products(sums[here], sums[:-1])
         sizes = self.bounds.offsets[ends.start + 1 : ends.stop + 1, None] - self.bounds.offsets[origin : ends.stop]
         price = self.pull * (sizes / self.unit - self.ideal) ** 2 + SHORT_PRICE * (sizes < self.bounds.min_size)
         values: Floats = np.sqrt(np.maximum(pairs, 0)) - price
@@ -261,6 +263,20 @@ def _squares(rows: Floats) -> Floats:
     """Squared length of each row, (n,)."""
     squares: Floats = np.einsum("ij,ij->i", rows, rows)
     return squares
+
+
+def _products(rows: Floats, others: Floats) -> Floats:
+    """Inner products of all rows with all others, (n_rows, n_others).
+
+    Tiles are so small that BLAS leaves them to one thread: on busy cores several threads wait for each other, and a
+    product takes ten times as long.
+    """
+    products = np.empty((len(rows), len(others)))
+    tile = max(1, math.isqrt(ONE_THREAD // max(1, rows.shape[1])))
+    for block in _blocks(0, len(rows), tile):
+        for other in _blocks(0, len(others), tile):
+            products[block, other] = rows[block] @ others[other].T
+    return products
 
 
 def _running_sums(rows: Floats) -> Floats:

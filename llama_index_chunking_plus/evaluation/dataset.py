@@ -261,8 +261,9 @@ class _Resolver:
         if self._loose:
             shown = "; ".join(self._loose[:_MOST_PLACES]) + ("; …" if len(self._loose) > _MOST_PLACES else "")
             warnings.warn(
-                f"{source}: {len(self._loose)} quotes were found only without regard to white space ({shown}). "
-                "Copy them from the documents to be sure that they are what you mean.",
+                f"{source}: {'1 quote was' if len(self._loose) == 1 else f'{len(self._loose)} quotes were'} found only "
+                f"without regard to white space ({shown}). Copy them from the documents, to be sure of what "
+                "is meant.",
                 ChunkingPlusWarning,
                 stacklevel=4,
             )

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from llama_index_chunking_plus.core.fusion import reciprocal_rank
 from llama_index_chunking_plus.core.plan import Call, Plan, arun, run
-from llama_index_chunking_plus.errors import ChunkingPlusWarning, EmbeddingError
+from llama_index_chunking_plus.errors import ChunkingPlusError, ChunkingPlusWarning, EmbeddingError
 from llama_index_chunking_plus.evaluation.results import SearchMode
 from llama_index_chunking_plus.ingestion.fingerprint import fingerprint_transformations
 from llama_index_chunking_plus.storage.lexical import LexicalIndex
@@ -189,6 +189,8 @@ class FrozenEmbedding(BaseEmbedding):
         for batch in get_tqdm_iterable(batches, show_progress and bool(batches), "Embedding"):
             try:
                 answer = yield self._request(batch, kind)
+            except ChunkingPlusError:
+                raise  # it says by itself what to do
             except Exception as error:
                 raise EmbeddingError(
                     f"the embedding model failed on {len(batch)} texts, {batch[0][:40]!r} the first: {error!r}"

@@ -286,8 +286,8 @@ def load_squad(path: Path | str) -> LabelledDocuments:
         reader.read(place, paragraph)
     if reader.n_moved:
         warnings.warn(
-            f"{source}: {reader.n_moved} answers do not stand at their answer_start, and were found elsewhere, once, "
-            "in their context",
+            f"{source}: {'1 answer does' if reader.n_moved == 1 else f'{reader.n_moved} answers do'} not stand at the "
+            "given answer_start; the place is the only one of the context that has the answer",
             ChunkingPlusWarning,
             stacklevel=2,
         )

@@ -35,7 +35,7 @@ class Placement:
 def place_nodes(nodes: Sequence[BaseNode], texts: Mapping[str, str]) -> Placement:
     """The place of each node: where its offsets say if that is its text, else where its text stands, in order.
 
-    A node that does not name its document is of the only one, or of one that holds its text: of several that do, the
+    A node that names none of the documents is of the only one, or of one that holds its text: of several that do, the
     one where its offsets are true, or that of the node before it.
 
     Args:
@@ -80,7 +80,7 @@ def _owner(node: BaseNode, texts: Mapping[str, str]) -> str | None:
 
 
 class _Holders:
-    """The documents of nodes that name none, by their text."""
+    """The documents of nodes that name none of them, by their text."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self._texts = texts

@@ -198,8 +198,9 @@ def _texts(documents: Iterable[BaseNode] | Mapping[str, str]) -> dict[str, str]:
             twice.append(name)
     if twice:
         warnings.warn(
-            f"{len(twice)} documents have the id of another one with another text ({twice[0]!r}, say) and are left "
-            "out. Give each document an id of its own.",
+            f"{'1 document has' if len(twice) == 1 else f'{len(twice)} documents have'} the id of another one with "
+            f"another text ({twice[0]!r}, say), and only the first of an id is used. Give each document "
+            "an id of its own.",
             ChunkingPlusWarning,
             stacklevel=3,
         )

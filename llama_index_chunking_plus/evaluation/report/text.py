@@ -64,8 +64,8 @@ def _parts(report: EvaluationReport) -> Iterator[RenderableType]:
             yield Text(f"- {note.about} {note.name}: {note.message}", style="dim")
     run = report.run
     yield Text(
-        f"{_number(run.n_documents, 'document')}, {_number(run.n_questions, 'question')}, {run.search} search with k = {run.k}, "
-        f"{run.embed_model}; intervals of {run.confidence:.0%}; {run.date}, {run.seconds:,.1f} s",
+        f"{_number(run.n_documents, 'document')}, {_number(run.n_questions, 'question')}, {run.search} search with "
+        f"k = {run.k}, {run.embed_model}; intervals of {run.confidence:.0%}; {run.date}, {run.seconds:,.1f} s",
         style="dim",
     )
 
@@ -135,9 +135,9 @@ def _probe_parts(report: EvaluationReport, probes: Mapping[str, Any]) -> Iterato
     judged = [each for each in probes["strategies"] if each["total"]]
     if not judged:
         yield Text(
-            f"Nothing in {_number(len(report.documents), 'document')} could be asked for: there is no table with a header, closed "
-            "code sample, definition with example, procedure, answer or exception of sufficient length. This says "
-            "nothing about the chunks; use questions of your own."
+            f"Nothing in {_number(len(report.documents), 'document')} could be asked for: there is no table with a "
+            "header, closed code sample, definition with example, procedure, answer or exception of sufficient length. "
+            "This says nothing about the chunks; use questions of your own."
         )
         return
     yield _probe_table(report, sorted(judged, key=lambda each: -each["score"]))

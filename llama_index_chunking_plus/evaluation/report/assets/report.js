@@ -8,6 +8,7 @@ const QUESTIONS_A_PAGE = 20;
 const GROUPS_A_PAGE = 25;
 const CHARACTERS_A_PAGE = 3000;
 const SNIPPET = 240; // characters of a result
+const ROUNDS = 4; // of placing names in the chart
 const MANY = 5; // strategies, from which headings are turned
 const state = {
   language: data.language,
@@ -163,11 +164,12 @@ sections.winner = () => {
   ];
 };
 
-/** A sentence if another strategy has the better figure, and the winner is only not told apart from it. */
+/** A sentence if another strategy has the better figure, which the winner only ties with; unless the headline says so. */
 function tie() {
   const rows = data.selection?.rows ?? [], won = rows.find((each) => each.status === "selected");
   const best = rows.find((each) => each.status === "tied" && each.value && !each.difference);
   if (!won?.difference?.mean || !best) return null;
+  if (state.language === "en" && data.selection.reason.includes(`'${best.name}'`)) return null;
   return t("winner.tie", { name: won.name, best: best.name, label: measureLabel(data.selection.measure),
     own: number(won.value.mean), top: number(best.value.mean), p: number(won.p_value) });
 }
@@ -362,9 +364,10 @@ function scatter(strategies, label) {
     svg("line", { class: "limit", x1: scaleX(limit), x2: scaleX(limit), y1: frame.top, y2: frame.bottom }),
     svg("text", { class: "limit-label", x: scaleX(limit) + 6, y: frame.bottom - 8 }, t("scatter.limit", { limit: String(limit) })));
   const points = strategies.map((each, i) => ({ strategy: each, figure: figures[i], x: scaleX(each.inflation), y: scaleY(figures[i].mean) }));
-  const boxes = [...points.map(({ x, y }) => around(x, y, 8)), ...points.filter(({ figure }) => figure.low !== null).map(({ figure, x }) =>
+  const boxes = [...points.map(({ strategy, x, y }) => around(x, y, strategy.status === "selected" ? 13 : 8)), ...points.filter(({ figure }) => figure.low !== null).map(({ figure, x }) =>
     ({ left: x - 2, right: x + 2, top: scaleY(figure.high), bottom: scaleY(figure.low) }))];
-  const places = [...points].sort((a, b) => a.y - b.y).map((point) => ({ ...point, ...labelPlace(point, boxes, frame) }));
+  if (limit !== null) boxes.push({ left: scaleX(limit) - 1, right: scaleX(limit) + 1, top: frame.top, bottom: frame.bottom });
+  const places = placedNames(points, boxes, frame);
   chart.append(...places.filter((each) => each.leader).map(drawLeader), ...points.map((point) => drawPoint(point, scaleY)), ...places.map(drawName));
   return chart;
 }
@@ -392,10 +395,23 @@ const around = (x, y, radius) => ({ left: x - radius, right: x + radius, top: y 
 
 const overlap = (a, b) => Math.max(0, Math.min(a.right, b.right) - Math.max(a.left, b.left)) * Math.max(0, Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top));
 
+/** The points with the places of their names: each is placed anew, knowing the others, until all have had their say. */
+function placedNames(points, boxes, frame) {
+  const places = points.map(() => ({ covers: [] }));
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const [i, point] of points.entries()) {
+      const others = places.filter((_, j) => j !== i).flatMap((each) => each.covers);
+      places[i] = { ...point, ...labelPlace(point, [...boxes, ...others], frame) };
+    }
+  }
+  return places;
+}
+
 /** Where a name covers the least of dots, whiskers and other names: beside its point, or further off at the end of a line. */
 function labelPlace({ strategy, x, y }, taken, frame) {
   const width = [...shortened(strategy.name)].reduce((sum, char) => sum + (char > "\u2e7f" ? 12.5 : 7), 0);
-  const near = [[12, 4], [-12 - width, 4], [12, -10], [12, 18], [-12 - width, -10], [-12 - width, 18], [-width / 2, -14], [-width / 2, 24]];
+  const gap = strategy.status === "selected" ? 18 : 12; // it has a halo
+  const near = [[gap, 4], [-gap - width, 4], [gap, -10], [gap, 18], [-gap - width, -10], [-gap - width, 18], [-width / 2, -gap - 2], [-width / 2, gap + 12]];
   const steps = Array.from({ length: 21 }, (_, i) => (i - 10) * 17);
   const far = [30, 60, 100, 150].flatMap((step) => steps.flatMap((dy) => [[step, dy], [-step - width, dy]]));
   const [best] = [...near, ...far].map(([dx, dy], i) => {
@@ -406,8 +422,7 @@ function labelPlace({ strategy, x, y }, taken, frame) {
     const crossed = leaderBoxes(x, y, leader).reduce((sum, dot) => sum + taken.reduce((all, other) => all + overlap(dot, other), 0), 0);
     return { box, leader, cost: covered * 4 + crossed + outside * 50 + (leader ? 12 + Math.hypot(leader.x - x, leader.y - y) / 4 : i) };
   }).sort((a, b) => a.cost - b.cost);
-  taken.push(best.box, ...leaderBoxes(x, y, best.leader));
-  return best;
+  return { ...best, covers: [best.box, ...leaderBoxes(x, y, best.leader)] };
 }
 
 /** What a line to a name covers, beyond the point that it comes from. */
@@ -509,7 +524,7 @@ function probeList() {
   return [
     el("h3", { class: "list-head" }, t("probes.all", { n: asked.length })),
     el("div", { class: "wide" }, el("table", { class: "question-table probe-list" },
-      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, t("probe")), data.strategies.map((each) => el("th", { scope: "col" }, each.name)))),
+      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, t("probe")), probedStrategies().map((each) => el("th", { scope: "col" }, each.strategy)))),
       el("tbody", {}, shown.map(probeRow)))),
     pager(page, pages, (to) => { state.probes.page = to; draw("probes"); }),
   ];
@@ -520,7 +535,7 @@ function probeRow(probe) {
   const chips = [t(`kind.${probe.kind}`), data.documents.length > 1 && data.documents[probe.document]?.title].filter(Boolean);
   const opener = charactersOf(probe.document) === null ? el("span", {}, probe.text) : button(probe.text, () => showInViewer(probe, broken), { class: "opener", title: t("view") });
   return el("tr", {}, el("th", { scope: "row" }, opener, el("div", { class: "chips" }, chips.map((each) => el("span", {}, each)))),
-    probe.answers.map(({ how }) => el("td", { class: how ? "value zero" : "value full" }, how ? "✂" : "●",
+    probedStrategies().map((each) => probe.answers[data.strategies.findIndex(({ name }) => name === each.strategy)]).map(({ how }) => el("td", { class: how ? "value zero" : "value full" }, how ? "✂" : "●",
       how ? el("span", { class: "reason" }, howBroken({ kind: probe.kind, how })) : el("span", { class: "unseen" }, t("probes.whole")))));
 }
 
