@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -28,15 +29,15 @@ from llama_index_chunking_plus.node_parser import tokenizers
 SENTENCES = [f"第{i}天，店主在门口{'慢慢' * (i % 5)}扫雪，路上走过{i % 7}个人。" for i in range(600)]
 TEXT = "".join(f"## 第{i // 20}节\n\n{''.join(SENTENCES[i : i + 20])}\n\n" for i in range(0, len(SENTENCES), 20))
 
-ONE_PASS: dict[str, Callable[[], NodeParser]] = {
+ONE_PASS: dict[str, Callable[..., NodeParser]] = {
     "sliding": SlidingWindowNodeParser,
-    "sliding without overlap": lambda: SlidingWindowNodeParser(chunk_size=200, chunk_overlap=0),
-    "sentence windows": lambda: ChineseSentenceWindowNodeParser(unit="tokens"),
-    "small to big": lambda: SmallToBigNodeParser(unit="tokens", parent_size=1200, child_size=256),
-    "structured": lambda: StructuredMarkdownNodeParser(unit="tokens", chunk_size=800, chunk_overlap=0),
-    "structured with overlap": lambda: StructuredMarkdownNodeParser(unit="tokens", chunk_size=400, chunk_overlap=60),
-    "several granularities": lambda: MultiGranularityNodeParser.from_preset(unit="tokens"),
-    "semantic": lambda: SemanticNodeParser(embed_model=LetterEmbedding()),
+    "sliding without overlap": partial(SlidingWindowNodeParser, chunk_size=200, chunk_overlap=0),
+    "sentence windows": partial(ChineseSentenceWindowNodeParser, unit="tokens"),
+    "small to big": partial(SmallToBigNodeParser, unit="tokens", parent_size=1200, child_size=256),
+    "structured": partial(StructuredMarkdownNodeParser, unit="tokens", chunk_size=800, chunk_overlap=0),
+    "structured with overlap": partial(StructuredMarkdownNodeParser, unit="tokens", chunk_size=400, chunk_overlap=60),
+    "several granularities": partial(MultiGranularityNodeParser.from_preset, unit="tokens"),
+    "semantic": partial(SemanticNodeParser, embed_model=LetterEmbedding()),
 }
 
 
@@ -62,6 +63,34 @@ def test_every_token_is_counted_once_but_for_chunks_at_the_limit(name: str, enco
     assert len(nodes) > 5
     assert encoded[0] == TEXT
     assert sum(map(len, encoded)) <= 1.1 * len(TEXT)
+
+
+# How often a callable reads each character, as `CallableSizer` documents it.
+READ_BY_CALLABLE = {
+    "sliding": 5,
+    "sliding without overlap": 5,
+    "sentence windows": 2,
+    "small to big": 7,
+    "structured": 5.5,
+    "structured with overlap": 5.5,
+    "several granularities": 17,
+    "semantic": 3,
+}
+
+
+@pytest.mark.parametrize("name", ONE_PASS)
+def test_a_callable_reads_the_text_as_often_as_documented_and_no_piece_twice(name: str) -> None:
+    given: list[str] = []
+
+    def count(text: str) -> int:
+        given.append(text)
+        return len(text) * 2 // 3
+
+    parser = ONE_PASS[name](tokenizer=count)
+    given.clear()
+    assert len(parser.get_nodes_from_documents([Document(text=TEXT)])) > 5
+    assert 2 <= sum(map(len, given)) / len(TEXT) <= READ_BY_CALLABLE[name]
+    assert sum(map(len, given)) <= 1.01 * sum(map(len, set(given)))
 
 
 BY_MEANING: dict[str, Callable[[LetterEmbedding], NodeParser]] = {

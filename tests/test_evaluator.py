@@ -381,7 +381,7 @@ def test_a_set_too_small_for_k_is_noted() -> None:
     least = n_chunks // 4  # of which four times are no more than the chunks
     assert notes(least) == []
     (said,) = notes(least + 1)
-    assert said.startswith(f"With k={least + 1} and {n_chunks} chunks at most, nearly everything is found")
+    assert said.startswith(f"With k={least + 1} and {n_chunks} chunks at most, nearly everything can be found")
 
 
 def test_progress_is_told_after_each_strategy() -> None:

@@ -365,7 +365,7 @@ def _run_demo(folder: Path, k: int) -> None:
 def _told_blank(files: Sequence[str]) -> str:
     """One line that names files without text, the first ones of many."""
     more = f" and {len(files) - _SHOWN_FILES} more" if len(files) > _SHOWN_FILES else ""
-    return f"no chunks of {len(files)} empty or blank files: {', '.join(files[:_SHOWN_FILES])}{more}"
+    return f"no chunks, as there is no text in: {', '.join(files[:_SHOWN_FILES])}{more}"
 
 
 def _place(node: BaseNode) -> dict[str, Any]:

@@ -445,7 +445,7 @@ def _too_few_chunks(results: Iterable[StrategyResult], k: int) -> Iterator[Note]
     if counts and max(counts) < _FEW * k:
         n_chunks = "1 chunk" if max(counts) == 1 else f"{max(counts)} chunks"
         message = (
-            f"With k={k} and {n_chunks} at most, nearly everything is found whatever the strategy, and figures say "
+            f"With k={k} and {n_chunks} at most, nearly everything can be found whatever the strategy, and figures say "
             "little; add documents, or take a smaller k."
         )
         yield Note("document", "(all)", message)

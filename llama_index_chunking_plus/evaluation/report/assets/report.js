@@ -366,7 +366,6 @@ function scatter(strategies, label) {
   const points = strategies.map((each, i) => ({ strategy: each, figure: figures[i], x: scaleX(each.inflation), y: scaleY(figures[i].mean) }));
   const boxes = [...points.map(({ strategy, x, y }) => around(x, y, strategy.status === "selected" ? 13 : 8)), ...points.filter(({ figure }) => figure.low !== null).map(({ figure, x }) =>
     ({ left: x - 2, right: x + 2, top: scaleY(figure.high), bottom: scaleY(figure.low) }))];
-  if (limit !== null) boxes.push({ left: scaleX(limit) - 1, right: scaleX(limit) + 1, top: frame.top, bottom: frame.bottom });
   const places = placedNames(points, boxes, frame);
   chart.append(...places.filter((each) => each.leader).map(drawLeader), ...points.map((point) => drawPoint(point, scaleY)), ...places.map(drawName));
   return chart;
@@ -395,20 +394,22 @@ const around = (x, y, radius) => ({ left: x - radius, right: x + radius, top: y 
 
 const overlap = (a, b) => Math.max(0, Math.min(a.right, b.right) - Math.max(a.left, b.left)) * Math.max(0, Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top));
 
+const distance = (box, { x, y }) => Math.hypot(Math.max(box.left - x, 0, x - box.right), Math.max(box.top - y, 0, y - box.bottom));
+
 /** The points with the places of their names: each is placed anew, knowing the others, until all have had their say. */
 function placedNames(points, boxes, frame) {
   const places = points.map(() => ({ covers: [] }));
   for (let round = 0; round < ROUNDS; round++) {
     for (const [i, point] of points.entries()) {
       const others = places.filter((_, j) => j !== i).flatMap((each) => each.covers);
-      places[i] = { ...point, ...labelPlace(point, [...boxes, ...others], frame) };
+      places[i] = { ...point, ...labelPlace(point, points, [...boxes, ...others], frame) };
     }
   }
   return places;
 }
 
 /** Where a name covers the least of dots, whiskers and other names: beside its point, or further off at the end of a line. */
-function labelPlace({ strategy, x, y }, taken, frame) {
+function labelPlace({ strategy, x, y }, points, taken, frame) {
   const width = [...shortened(strategy.name)].reduce((sum, char) => sum + (char > "\u2e7f" ? 12.5 : 7), 0);
   const gap = strategy.status === "selected" ? 18 : 12; // it has a halo
   const near = [[gap, 4], [-gap - width, 4], [gap, -10], [gap, 18], [-gap - width, -10], [-gap - width, 18], [-width / 2, -gap - 2], [-width / 2, gap + 12]];
@@ -420,7 +421,8 @@ function labelPlace({ strategy, x, y }, taken, frame) {
     const outside = Math.max(0, frame.left - box.left) + Math.max(0, box.right - frame.right - 20) + Math.max(0, frame.top - box.top) + Math.max(0, box.bottom - frame.bottom);
     const covered = taken.reduce((sum, other) => sum + overlap(box, other), 0);
     const crossed = leaderBoxes(x, y, leader).reduce((sum, dot) => sum + taken.reduce((all, other) => all + overlap(dot, other), 0), 0);
-    return { box, leader, cost: covered * 4 + crossed + outside * 50 + (leader ? 12 + Math.hypot(leader.x - x, leader.y - y) / 4 : i) };
+    const isMistaken = !leader && points.some((other) => (other.x !== x || other.y !== y) && distance(box, other) < distance(box, { x, y }) + 2); // it seems to be another's
+    return { box, leader, cost: covered * 4 + crossed + outside * 50 + isMistaken * 60 + (leader ? 12 + Math.hypot(leader.x - x, leader.y - y) / 4 : i) };
   }).sort((a, b) => a.cost - b.cost);
   return { ...best, covers: [best.box, ...leaderBoxes(x, y, best.leader)] };
 }
