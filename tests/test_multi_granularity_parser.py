@@ -16,6 +16,7 @@ from embedders import FaultyEmbedding, LetterEmbedding
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llama_index.core import Document, StorageContext, VectorStoreIndex
+from llama_index.core.bridge.pydantic import ValidationError
 from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.node_parser import (
     MarkdownNodeParser,
@@ -731,8 +732,9 @@ def test_a_preset_that_is_none_is_refused() -> None:
         MultiGranularityNodeParser.from_preset("poem")
     with pytest.raises(OptionError, match=r"preset=\['law'\] is none of"):
         MultiGranularityNodeParser.from_preset(["law"])
-    with pytest.raises(ValueError, match="unit"):
-        MultiGranularityNodeParser.from_preset("law", unit="words")
+    for unit in ("words", [], ["chars"], None):
+        with pytest.raises(ValidationError, match=r"1 validation error for \w+\nunit\n"):
+            MultiGranularityNodeParser.from_preset("law", unit=unit)
 
 
 def test_a_preset_beside_levels_is_refused() -> None:
