@@ -254,7 +254,7 @@ class Layout:
         inner = (span for i in self._large for span in self.blocks[i].inner)
         large = {span for span in [*atomic, *inner, *self.protected] if not self._holds(span)}
         uncut = (span for span in large if bisect_right(self.edges, span.start) == bisect_left(self.edges, span.end))
-        return sorted(span for span in uncut if self._measure.fits(*span, self.limits.kept))
+        return sorted(span for span in uncut if self._measure.fits(*self._with_neighbours(span), self.limits.kept))
 
     def large_sections(self) -> list[Span]:
         """The ranges that neither a heading nor an edge parts, and that are too large."""
@@ -483,15 +483,20 @@ class Layout:
         return _Measure(self.ruler)
 
     def _holds(self, span: Span) -> bool:
-        """Whether a chunk can hold this range, with the headings that must stand ahead of it, or at the end behind."""
+        """Whether a chunk can hold this range and what must stand with it."""
         i = self._index(span.start)
-        end = self._end_of_last if span.end == self._end_of_content else span.end
         begins_block = span.start == self._starts[i]
-        start = self._anchors[i] if begins_block else span.start
+        start, end = self._with_neighbours(span)
         if self._measure.surely_fits(start, end, self.limits.size // 2):
             return True
         room = self._room_below(i) if begins_block else self.limits.size - self._size_ahead(span.start)
         return self._measure.fits(start, end, room)
+
+    def _with_neighbours(self, span: Span) -> Span:
+        """The range with the headings that must stand ahead of it, or at the end of the document behind it."""
+        i = self._index(span.start)
+        start = self._anchors[i] if span.start == self._starts[i] else span.start
+        return Span(start, self._end_of_last if span.end == self._end_of_content else span.end)
 
     def _fits(self, start: int, end: int) -> bool:
         """Whether this may be a chunk, with what is shown around it and room for its overlap."""
