@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import zipfile
 from collections.abc import Sequence
@@ -158,3 +159,20 @@ def test_without_the_extra_the_pip_line_is_named(
     monkeypatch.setitem(sys.modules, absent, None)
     with pytest.raises(MissingExtraError, match=rf"{package} .*pip install 'llama-index-chunking-plus\[files\]'"):
         read_document(tmp_path / name)
+
+
+def test_a_folder_that_cannot_be_read_is_an_error_and_nothing_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.md").write_text("甲。", encoding="utf-8")
+    (tmp_path / "closed").mkdir()
+    real = os.scandir
+
+    def scandir(path: object) -> object:
+        if Path(str(path)).name == "closed":
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(str(path))
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(InputFileError, match="closed: the folder cannot be read"):
+        find_files([tmp_path])

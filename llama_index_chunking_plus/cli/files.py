@@ -6,9 +6,10 @@ Anything else is an error that names the file.
 from __future__ import annotations
 
 import codecs
+import os
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -53,15 +54,14 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
     """The files that can be read and are given, or lie below the folders that are given; each once, sorted.
 
     Raises:
-        InputFileError: a path does not exist or is a file of another kind, or there is no file at all.
+        InputFileError: a path does not exist or is a file of another kind, a folder cannot be read, or there is no file
+            at all.
     """
     found: set[Path] = set()
     paths = list(paths)
     for path in paths:
         if path.is_dir():
-            found.update(
-                each.resolve() for each in path.rglob("*") if each.suffix.lower() in SUFFIXES and each.is_file()
-            )
+            found.update(each.resolve() for each in _below(path) if each.suffix.lower() in SUFFIXES and each.is_file())
         elif not path.exists():
             raise InputFileError(f"{path}: no such file or folder")
         elif path.suffix.lower() not in SUFFIXES:
@@ -73,6 +73,16 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
     if not found:
         raise InputFileError(f"no {', '.join(sorted(SUFFIXES))} file below {', '.join(map(str, paths))}")
     return sorted(found)
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """All files below; a folder that cannot be read is an error, as its files would pass for deleted ones."""
+
+    def refuse(error: OSError) -> None:
+        raise InputFileError(f"{error.filename}: the folder cannot be read ({error.strerror}); nothing was changed")
+
+    for place, _, names in os.walk(folder, onerror=refuse):
+        yield from (Path(place, name) for name in names)
 
 
 def read_document(path: Path) -> Document:
