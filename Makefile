@@ -29,7 +29,7 @@ lint: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/pip install -q -e ".[bench]"
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/run.py && $(BIN)/python benchmarks/run.py --readme README.md README.zh-CN.md
 
 dist:
 	rm -rf dist .venv-dist && $(PYTHON) -m venv .venv-dist

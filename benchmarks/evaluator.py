@@ -36,6 +36,7 @@ from llama_index.core.node_parser import (
 )
 from llama_index.core.schema import BaseNode, NodeRelationship, TextNode
 from llama_index.core.utils import get_tokenizer
+from readme import replace_table
 
 from llama_index_chunking_plus import OfflineEmbedding, SlidingWindowNodeParser
 from llama_index_chunking_plus.evaluation.dataset import EvaluationQuestion
@@ -47,7 +48,6 @@ from llama_index_chunking_plus.evaluation.strategies import Strategy, five_ways,
 Row = dict[str, Any]
 
 N_DOCUMENTS, N_QUESTIONS, LENGTH = 300, 600, 3_500
-BEGIN, END = "<!-- evaluator -->", "<!-- end -->"
 COLUMNS = {
     "R@k": "recall",
     "R@B": "recall_budget",
@@ -201,13 +201,6 @@ def markdown(report: EvaluationReport) -> Iterator[str]:
             yield f"| {each.name} | " + " | ".join([*sizes, *figures]) + " |"
 
 
-def replace_table(path: Path, table: str) -> None:
-    """Puts the table between the marks in the file."""
-    before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    path.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}", encoding="utf-8")
-
-
 def compare(options: argparse.Namespace) -> None:
     documents = rows(options.folder / "docs.jsonl")
     questions = [*map(single, rows(options.folder / "questions.jsonl"))]
@@ -233,7 +226,7 @@ def compare(options: argparse.Namespace) -> None:
     if options.json:
         report.save(options.json)
     if options.markdown:
-        replace_table(options.markdown, "\n".join(markdown(report)))
+        replace_table(options.markdown, "evaluator", markdown(report))
 
 
 def speed(options: argparse.Namespace) -> None:

@@ -1,6 +1,6 @@
 """Our parts against LlamaIndex's own, same text, same process, in turns; medians of several runs.
 
-usage: python benchmarks/run.py [--only NAME ...] [--json benchmarks/results.json]
+usage: python benchmarks/run.py [--only NAME ...] [--json benchmarks/results.json] [--readme FILE ...]
 
 The text is the bundled documents, repeated. Times differ from machine to machine; the ratios are what to look at. Each
 figure is set against its goal, if goals.py has one. With --only, the other jobs of the file stay as they are. A job
@@ -14,7 +14,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from goals import GOALS
+from readme import replace_table
 from rich.console import Console
 from rich.table import Table
 from timing import Skipped
@@ -139,12 +140,30 @@ def run(names: Sequence[str], path: Path, *, is_part: bool) -> None:
     path.write_text(json.dumps({**here, "jobs": ordered}, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
+def markdown(path: Path) -> Iterator[str]:
+    """What has a goal, as a table, with the day and the versions."""
+    results = json.loads(path.read_text(encoding="utf-8"))
+    dates = sorted({record["date"] for record in results["jobs"].values()})
+    versions = ", ".join(f"{name} {number}" for name, number in results["versions"].items())
+    yield f"{' to '.join(dict.fromkeys((dates[0], dates[-1])))}, {results['machine']}, {versions}:"
+    yield from ("", "| job | figure | value | goal | reached |", "|---|---|---|---|---|")
+    for name, record in results["jobs"].items():
+        for figure, told in record.get("figures", {}).items():
+            if "goal" in told:
+                verdict = "yes" if told["reached"] else "no"
+                yield f"| {name} | {figure} | {told['figure']:,} | {told['goal']} | {verdict} |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=JOBS, metavar="NAME", help=f"one of: {'; '.join(JOBS)}")
     parser.add_argument("--json", type=Path, default=Path(__file__).with_name("results.json"))
+    parser.add_argument("--readme", nargs="+", type=Path, help="only put the figures of the JSON into these files")
     given = parser.parse_args()
-    run(given.only or list(JOBS), given.json, is_part=bool(given.only))
+    if given.readme is None:
+        run(given.only or list(JOBS), given.json, is_part=bool(given.only))
+    for path in given.readme or ():
+        replace_table(path, "bench", markdown(given.json))
 
 
 if __name__ == "__main__":
