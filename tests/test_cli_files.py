@@ -18,7 +18,7 @@ from llama_index_chunking_plus import (
     PageJoiner,
     SlidingWindowNodeParser,
 )
-from llama_index_chunking_plus.cli.files import find_files, html_to_text, read_document
+from llama_index_chunking_plus.cli.files import find_files, html_to_text, passed_over, read_document
 
 PAGES = ["The shop opened in 1987. It sells books, maps", "and pens. It is closed on Monday.", "Visit us soon."]
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
@@ -176,3 +176,12 @@ def test_a_folder_that_cannot_be_read_is_an_error_and_nothing_is_deleted(
     monkeypatch.setattr(os, "scandir", scandir)
     with pytest.raises(InputFileError, match="closed: the folder cannot be read"):
         find_files([tmp_path])
+
+
+def test_files_of_other_kinds_in_a_folder_are_counted(tmp_path: Path) -> None:
+    for name in ("a.md", "b.csv", "sub/c.CSV", "sub/d.json", ".hidden"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("甲。", encoding="utf-8")
+    assert passed_over([tmp_path]) == {".csv": 2, ".json": 1}
+    assert passed_over([tmp_path / "a.md"]) == {}

@@ -23,7 +23,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from llama_index_chunking_plus.cli import evaluation
-from llama_index_chunking_plus.cli.files import find_files, read_document
+from llama_index_chunking_plus.cli.files import find_files, passed_over, read_document
 from llama_index_chunking_plus.cli.options import OFFLINE, ParserChoice, as_flags, make_model, make_parser
 from llama_index_chunking_plus.cli.screen import err, out
 from llama_index_chunking_plus.cli.store import CorpusStore
@@ -251,6 +251,9 @@ def ingest(
         ingested = corpus.ingest(documents, manifest, delete_missing=sync, on_progress=on_progress)
     report, words, blank = ingested.report, ingested.words, ingested.without_chunks
     numbers = {name: len(getattr(report, name)) for name in ("added", "updated", "unchanged", "repaired", "deleted")}
+    if others := passed_over(paths):
+        kinds = ", ".join(f"{count} {suffix}" for suffix, count in others.items())
+        err.print(f"passed over, as they are of other kinds: {kinds}")
     if blank:
         err.print(_told_blank(blank))
     if as_json:

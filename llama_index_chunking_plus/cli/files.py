@@ -9,6 +9,7 @@ import codecs
 import os
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -73,6 +74,13 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
     if not found:
         raise InputFileError(f"no {', '.join(sorted(SUFFIXES))} file below {', '.join(map(str, paths))}")
     return sorted(found)
+
+
+def passed_over(paths: Iterable[Path]) -> dict[str, int]:
+    """How many files of other kinds lie in the folders, by suffix; hidden ones do not count."""
+    others = (each for path in paths if path.is_dir() for each in _below(path) if not each.name.startswith("."))
+    counts = Counter(each.suffix.lower() or each.name for each in others if each.suffix.lower() not in SUFFIXES)
+    return dict(counts.most_common())
 
 
 def _below(folder: Path) -> Iterator[Path]:
