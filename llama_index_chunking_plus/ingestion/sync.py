@@ -90,12 +90,9 @@ def sync_documents(
         >>> from llama_index.core.node_parser import SentenceSplitter
         >>> from llama_index.core.storage.docstore import SimpleDocumentStore
         >>> from llama_index.core.vector_stores import SimpleVectorStore
-        >>> from llama_index_chunking_plus.ingestion import sync_documents
-        >>> pipeline = IngestionPipeline(
-        ...     transformations=[SentenceSplitter(), MockEmbedding(embed_dim=8)],
-        ...     docstore=SimpleDocumentStore(),
-        ...     vector_store=SimpleVectorStore(),
-        ... )
+        >>> steps = [SentenceSplitter(), MockEmbedding(embed_dim=8)]
+        >>> stores = {"docstore": SimpleDocumentStore(), "vector_store": SimpleVectorStore()}
+        >>> pipeline = IngestionPipeline(transformations=steps, **stores)
         >>> sync_documents([Document(id_="a", text="一。"), Document(id_="b", text="二。")], pipeline).added
         ('a', 'b')
         >>> sync_documents([Document(id_="a", text="一!"), Document(id_="b", text="二。")], pipeline)

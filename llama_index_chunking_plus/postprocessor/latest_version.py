@@ -152,8 +152,7 @@ def latest_version_filters(
         version_key: metadata keys of the version.
         date_key: metadata keys of the date.
         file_pattern: finds document and version in file names.
-        exclude: name the documents that are not current instead: shorter where they are few, but rows of documents that
-            are not among ``documents`` are found, too.
+        exclude: name those that are not current instead, where they are few; rows of other documents are found, too.
         id_key: the key under which the store keeps the id of a row's document.
 
     Raises:
@@ -171,12 +170,7 @@ def latest_version_filters(
         >>> latest_version_filters(documents, version="v1.9").filters[0].value
         ['1.9.md']
     """
-    if filters is not None and not isinstance(filters, MetadataFilters):
-        raise OptionError(f"filters={reprlib.repr(filters)} is no MetadataFilters; pass MetadataFilters(...), or None")
-    if not isinstance(exclude, bool):
-        raise OptionError(f"exclude={exclude!r} is neither True nor False; pass one of them")
-    if not is_filled_text(id_key):
-        raise OptionError(f"id_key={id_key!r} is no name; pass the metadata key that holds the id of the document")
+    _check_filter_options(filters, exclude, id_key)
     rule = EditionRule(
         document_key=_keys("document_key", document_key),
         version_key=_keys("version_key", version_key),
@@ -185,10 +179,18 @@ def latest_version_filters(
         order_by=order_by,
         pinned=version,
     )
-    is_current = _current_documents(rule, documents)
-    named = [owner for owner, current in is_current.items() if current is not exclude]
+    named = [owner for owner, current in _current_documents(rule, documents).items() if current is not exclude]
     operator = FilterOperator.NIN if exclude else FilterOperator.IN
     return _joined(filters, MetadataFilter(key=id_key, value=named or [_NO_DOCUMENT], operator=operator))
+
+
+def _check_filter_options(filters: object, exclude: object, id_key: object) -> None:
+    if filters is not None and not isinstance(filters, MetadataFilters):
+        raise OptionError(f"filters={reprlib.repr(filters)} is no MetadataFilters; pass MetadataFilters(...), or None")
+    if not isinstance(exclude, bool):
+        raise OptionError(f"exclude={exclude!r} is neither True nor False; pass one of them")
+    if not is_filled_text(id_key):
+        raise OptionError(f"id_key={id_key!r} is no name; pass the metadata key that holds the id of the document")
 
 
 def _current_documents(rule: EditionRule, documents: Iterable[BaseNode] | BaseDocumentStore) -> dict[str, bool]:
