@@ -7,15 +7,12 @@ id, the root as SOURCE, its neighbours, and the metadata, exclusions and templat
 from __future__ import annotations
 
 import copy
-import gc
-import hashlib
-import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from llama_index.core.bridge.pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator
 from llama_index.core.callbacks import CallbackManager
@@ -40,6 +37,14 @@ from llama_index_chunking_plus.core.plan import Plan, arun, run
 from llama_index_chunking_plus.core.spans import Span
 from llama_index_chunking_plus.errors import OptionError
 from llama_index_chunking_plus.node_parser.fingerprints import callable_specification, load_callable
+from llama_index_chunking_plus.node_parser.nodes import (
+    IdMaker,
+    NodeMould,
+    Relationships,
+    collection_paused,
+    hash_of,
+    relative,
+)
 from llama_index_chunking_plus.node_parser.options import CheckedOptions
 from llama_index_chunking_plus.node_parser.portable import portable
 
@@ -48,19 +53,6 @@ IdFunc = Callable[[int, BaseNode], str]
 _EXCLUSIONS = ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys")
 _INHERITED = (*_EXCLUSIONS, "metadata_separator", "metadata_template", "text_template")
 _IMAGE = ("image", "image_path", "image_url", "image_mimetype")
-_ID_NAMESPACE = uuid.UUID("6f1f0d3c-6a52-5c0b-9a0e-6f0d2b8c4e71").bytes
-
-
-@contextmanager
-def collection_paused() -> Iterator[None]:
-    """No search for cyclic garbage while many objects are made that all stay; it would take a third of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 @dataclass(frozen=True)
@@ -77,7 +69,7 @@ class Source:
         """The input as a source; a node that has a SOURCE itself is a piece of that root document."""
         parent = node.source_node
         if parent is None:
-            root = RelatedNodeInfo(node_id=node.node_id, node_type=node.get_type(), hash=_hash(node))
+            root = RelatedNodeInfo(node_id=node.node_id, node_type=node.get_type(), hash=hash_of(node))
             offset: int | None = 0
         else:
             root = RelatedNodeInfo(node_id=parent.node_id, node_type=parent.node_type, hash=parent.hash)
@@ -224,40 +216,39 @@ class SpanNodeParser(CheckedOptions, NodeParser, ABC):
         inherited, pages = _metadata_and_pages(source) if self.include_metadata else ({}, None)
         nested = {key: value for key, value in inherited.items() if isinstance(value, (dict, list, set))}
         id_of = self._ids(source, drafts, ids)
-        wholes = dict.fromkeys(draft.parent for draft in drafts if draft.parent is not None)
-        lineages = {whole: _lineage(source, whole, id_of[whole], node_class) for whole in wholes}
-        templates: dict[tuple[Any, ...], TextNode] = {}
+        by_root: Relationships = {NodeRelationship.SOURCE: source.root}
+        lineages: dict[Draft | None, tuple[Relationships, dict[str, Any]]] = {None: (by_root, {})}
+        for whole in dict.fromkeys(draft.parent for draft in drafts if draft.parent is not None):
+            parent, reference = _lineage(source, whole, id_of[whole], node_class)
+            lineages[whole] = {**by_root, **parent}, reference
+        moulds: dict[tuple[Any, ...], NodeMould] = {}
         nodes = []
         for draft in drafts:
             start, end = source.place(draft.span)
-            ancestors, reference = lineages[draft.parent] if draft.parent is not None else ({}, {})
+            relationships, reference = lineages[draft.parent]
             pages_told = {} if pages is None or start is None else pages.describe(draft.text, start)
             hidden = {**draft.hidden, **reference, **pages_told} if reference or pages_told else draft.hidden
             look = (id(draft.like), *hidden)
-            if look not in templates:
-                templates[look] = node_class(**_appearance(shared, draft.like, hidden))
-            node = _filled(
-                templates[look],
-                id_=id_of[draft],
-                text=draft.text,
-                start_char_idx=start,
-                end_char_idx=end,
-                metadata={**inherited, **(copy.deepcopy(nested) if nested else {}), **draft.metadata, **hidden},
-                relationships={NodeRelationship.SOURCE: source.root, **ancestors},
-            )
-            nodes.append(node)
+            if look not in moulds:
+                moulds[look] = NodeMould(node_class(**_appearance(shared, draft.like, hidden)))
+            metadata = {**inherited, **(copy.deepcopy(nested) if nested else {}), **draft.metadata, **hidden}
+            nodes.append(moulds[look].cast(id_of[draft], draft.text, (start, end), metadata, relationships))
         return nodes
 
     def _ids(self, source: Source, drafts: Sequence[Draft], ids: IdMaker) -> dict[Draft, str]:
         """The ids of the drafts and of their parents; ``id_func`` names those that are searched."""
         number = count()
         id_of: dict[Draft, str] = {}
+
+        def make(draft: Draft) -> str:
+            return ids.make(source.root.node_id, draft.level, source.place(draft.span), draft.text)
+
         for draft in drafts:
             if draft.parent is not None and draft.parent not in id_of:
-                id_of[draft.parent] = ids.make(source, draft.parent)
+                id_of[draft.parent] = make(draft.parent)
             if draft not in id_of:
                 is_named = self.id_func is not None and (self._names_all_levels or not draft.level)
-                id_of[draft] = self._named(next(number), source) if is_named else ids.make(source, draft)
+                id_of[draft] = self._named(next(number), source) if is_named else make(draft)
         return id_of
 
     def _named(self, index: int, source: Source) -> str:
@@ -273,10 +264,10 @@ class SpanNodeParser(CheckedOptions, NodeParser, ABC):
         if not self.include_prev_next_rel:
             return
         for chain in chains.values():
-            infos = [_info(node) for node in chain]
-            for node, previous in zip(chain[1:], infos, strict=False):
+            relatives = [relative(node) for node in chain]
+            for node, previous in zip(chain[1:], relatives, strict=False):
                 node.relationships[NodeRelationship.PREVIOUS] = previous
-            for node, following in zip(chain, infos[1:], strict=False):
+            for node, following in zip(chain, relatives[1:], strict=False):
                 node.relationships[NodeRelationship.NEXT] = following
 
 
@@ -289,16 +280,18 @@ def _metadata_and_pages(source: Source) -> tuple[Mapping[str, Any], PageMap | No
 
 def _link_children(drafts: Sequence[Draft], nodes: Sequence[TextNode]) -> None:
     """CHILD, as a list, on each node that others are parts of."""
-    node_of: dict[Draft | None, TextNode] = dict(zip(drafts, nodes, strict=True))
-    for draft, child in zip(drafts, nodes, strict=True):
-        parent = node_of.get(draft.parent)
-        if parent is not None:
-            parent.relationships[NodeRelationship.CHILD] = [*(parent.child_nodes or []), _info(child)]
+    children: dict[Draft, list[RelatedNodeInfo]] = {}
+    for draft, node in zip(drafts, nodes, strict=True):
+        if draft.parent is not None:
+            children.setdefault(draft.parent, []).append(relative(node))
+    for draft, node in zip(drafts, nodes, strict=True):
+        if draft in children:
+            node.relationships[NodeRelationship.CHILD] = children[draft]
 
 
 def _lineage(
     source: Source, whole: Draft, whole_id: str, node_class: type[TextNode]
-) -> tuple[dict[NodeRelationship, RelatedNodeInfo], dict[str, str | int]]:
+) -> tuple[Relationships, dict[str, Any]]:
     """What the parts of ``whole`` carry of it: the PARENT relationship and, where its range is known, the metadata."""
     digest = text_hash(whole.text)
     info = RelatedNodeInfo(node_id=whole_id, node_type=node_class.get_type(), hash=digest)
@@ -314,71 +307,6 @@ def _appearance(shared: dict[str, Any], like: BaseNode | None, hidden: Mapping[s
     if not hidden:
         return appearance
     return {**appearance, **{name: [*dict.fromkeys((*appearance[name], *hidden))] for name in _EXCLUSIONS}}
-
-
-def _filled(template: TextNode, **fields: Any) -> TextNode:
-    """A copy of the template with these fields; the constructor, which checks every field, takes ten times as long."""
-    lists = {name: [*getattr(template, name)] for name in _EXCLUSIONS}
-    return _copied(template, {**vars(template), **lists, **fields})
-
-
-M = TypeVar("M", bound=BaseModel)
-
-
-def _copied(model: M, fields: dict[str, Any]) -> M:
-    """A model like this one that has these fields, set down as pydantic's own ``model_construct`` does."""
-    copied = model.__class__.__new__(model.__class__)
-    for name, value in (
-        ("__dict__", fields),
-        ("__pydantic_fields_set__", model.__pydantic_fields_set__.copy()),
-        ("__pydantic_extra__", model.__pydantic_extra__),
-        ("__pydantic_private__", model.__pydantic_private__),
-    ):
-        object.__setattr__(copied, name, value)
-    return copied
-
-
-_RELATIVE = RelatedNodeInfo(node_id="", node_type="")
-
-
-def _info(node: TextNode) -> RelatedNodeInfo:
-    """A relative by its id: nobody reads its hash, and each costs time to make and bytes to store."""
-    return _copied(_RELATIVE, {"node_id": node.id_, "node_type": node.get_type(), "metadata": {}, "hash": None})
-
-
-def _hash(node: BaseNode) -> str:
-    """The node's own hash; core cannot give one for a document with lone surrogates."""
-    try:
-        return node.hash
-    except UnicodeEncodeError:
-        content = node.get_content(metadata_mode=MetadataMode.ALL)
-        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-class IdMaker:
-    """Deterministic ids, unique within a call: UUID version 5 (RFC 9562) of where a chunk stands and what it says."""
-
-    def __init__(self, parser: str) -> None:
-        self._parser = parser
-        self._issued: dict[str, int] = {}
-
-    def make(self, source: Source, draft: Draft) -> str:
-        """The id of a chunk of this source."""
-        start, end = source.place(draft.span)
-        parser = f"{self._parser}/{draft.level}" if draft.level else self._parser
-        name = "\0".join((source.root.node_id, parser, f"{start}:{end}", draft.text))
-        issued = self._issued[name] = self._issued.get(name, 0) + 1
-        if issued > 1:  # the same document twice, or overlapping inputs of a chained parser
-            name = f"{name}\0{issued}"
-        digest = hashlib.sha1(_ID_NAMESPACE + name.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()
-        return _uuid5(digest)
-
-
-def _uuid5(digest: bytes) -> str:
-    """The text of a UUID of version 5 and the RFC's variant."""
-    digits = digest[:16].hex()
-    variant = "89ab"[int(digits[16], 16) & 3]
-    return f"{digits[:8]}-{digits[8:12]}-5{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
 def _node_template(node: BaseNode) -> tuple[type[TextNode], dict[str, Any]]:

@@ -31,8 +31,9 @@ from llama_index_chunking_plus.core.sections import Chunk, Layout
 from llama_index_chunking_plus.core.semantic import optimal_segments
 from llama_index_chunking_plus.core.spans import Span
 from llama_index_chunking_plus.errors import OptionError
-from llama_index_chunking_plus.node_parser.base import Draft, IdMaker, Source, collection_paused
-from llama_index_chunking_plus.node_parser.requests import EmbedTexts, Vectors
+from llama_index_chunking_plus.node_parser.base import Draft, Source
+from llama_index_chunking_plus.node_parser.nodes import IdMaker, collection_paused
+from llama_index_chunking_plus.node_parser.requests import BLANK_ROW, EmbedTexts, Vectors
 from llama_index_chunking_plus.node_parser.sized import MIN_CHUNK_SIZE, SizedNodeParser
 from llama_index_chunking_plus.node_parser.structured import Reading, SectionWriter, StructuredMarkdownNodeParser
 
@@ -213,9 +214,8 @@ class MultiGranularityNodeParser(SizedNodeParser):
         said = [[span.of(text).strip() for span in each] for text, each in zip(texts, spans, strict=True)]
         row_of = {text: row for row, text in enumerate(dict.fromkeys(text for each in said for text in each if text))}
         vectors: Vectors = yield EmbedTexts(self.embed_model, list(row_of), show_progress)
-        vectors = np.concatenate([vectors, np.full((1, vectors.shape[1]), np.nan, dtype=np.float32)])  # for blanks
         return [
-            _Meaning(each, vectors[[row_of.get(text, -1) for text in own]])
+            _Meaning(each, vectors[[row_of.get(text, BLANK_ROW) for text in own]])
             for each, own in zip(units, said, strict=True)
         ]
 

@@ -15,16 +15,21 @@ from numpy.typing import NDArray
 
 from llama_index_chunking_plus.errors import ChunkingPlusWarning, EmbeddingError
 
-_CONCURRENT_BATCHES = 8
+BLANK_ROW = -1  # of the vectors: NaN, for texts that there is nothing to embed of
+
+_CONCURRENT_BATCHES = 16
 
 Vectors = NDArray[np.float32]
 
+_TAKEN: Vectors = np.empty((0, 0), dtype=np.float32)
+
 
 class EmbedTexts:
-    """Asks for the vectors of texts, shape ``(n_texts, dim)``, in batches of the model's own size.
+    """Asks for the vectors of texts, shape ``(n_texts + 1, dim)``, in batches of the model's own size.
 
     A batch that fails, or whose vectors do not have the dimension of the others, gives rows of NaN. One warning for the
-    whole request counts these and the batches that hold NaN, or nothing but zeros.
+    whole request counts these and the batches that hold NaN, or nothing but zeros. `BLANK_ROW` is one row more, NaN as
+    well. Async, as many batches wait for the model at a time as its ``num_workers`` says, or 16.
 
     Raises:
         EmbeddingError: not one batch succeeded.
@@ -52,7 +57,7 @@ class EmbedTexts:
                 except Exception as error:  # noqa: BLE001  one failing batch must not lose the others
                     return error
 
-        return self._collect(await asyncio.gather(*map(embed, self._batches)))
+        return self._collect(list(await asyncio.gather(*map(embed, self._batches))))
 
     def _embed(self, batch: list[str]) -> Vectors | Exception:
         try:
@@ -60,19 +65,26 @@ class EmbedTexts:
         except Exception as error:  # noqa: BLE001  one failing batch must not lose the others
             return error
 
-    def _collect(self, answers: Sequence[Vectors | Exception]) -> Vectors:
+    def _collect(self, answers: list[Vectors | Exception]) -> Vectors:
         dims = [answer.shape[1] for answer in answers if not isinstance(answer, Exception)]
         if not dims:
             errors = [answer for answer in answers if isinstance(answer, Exception)]
             if not errors:
-                return np.empty((0, 1), dtype=np.float32)
+                return _nan_rows(1, 1)
             raise EmbeddingError(
                 f"the embedding model failed on every batch; the first failure: {errors[0]!r}"
             ) from errors[0]
         dim = max(set(dims), key=dims.count)
-        kept = [_rows_or_nan(answer, len(batch), dim) for answer, batch in zip(answers, self._batches, strict=True)]
-        self._warn_about(sum(not np.isfinite(rows).all() or not rows.any() for rows in kept))
-        return np.concatenate(kept)
+        vectors = _nan_rows(sum(map(len, self._batches)) + 1, dim)
+        failed, end = 0, 0
+        for i, batch in enumerate(self._batches):
+            answer, answers[i] = answers[i], _TAKEN  # each is let go as it is copied
+            rows, end = slice(end, end + len(batch)), end + len(batch)
+            if not isinstance(answer, Exception) and answer.shape[1] == dim:
+                vectors[rows] = answer
+            failed += not np.isfinite(vectors[rows]).all() or not vectors[rows].any()
+        self._warn_about(failed)
+        return vectors
 
     def _warn_about(self, failed: int) -> None:
         if failed:
@@ -91,10 +103,8 @@ def _matrix(vectors: list[list[float]], batch: list[str]) -> Vectors:
     return matrix
 
 
-def _rows_or_nan(answer: Vectors | Exception, n_rows: int, dim: int) -> Vectors:
-    if isinstance(answer, Exception) or answer.shape[1] != dim:
-        return np.full((n_rows, dim), np.nan, dtype=np.float32)
-    return answer
+def _nan_rows(n_rows: int, dim: int) -> Vectors:
+    return np.full((n_rows, dim), np.nan, dtype=np.float32)
 
 
 class ParseDocuments:

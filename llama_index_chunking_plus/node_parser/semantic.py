@@ -17,7 +17,7 @@ from llama_index_chunking_plus.core.plan import Plan
 from llama_index_chunking_plus.core.semantic import optimal_segments, percentile_segments
 from llama_index_chunking_plus.core.spans import Span, spans_between
 from llama_index_chunking_plus.node_parser.base import Draft, Source
-from llama_index_chunking_plus.node_parser.requests import EmbedTexts, Vectors
+from llama_index_chunking_plus.node_parser.requests import BLANK_ROW, EmbedTexts, Vectors
 from llama_index_chunking_plus.node_parser.sized import MIN_CHUNK_SIZE, SizedNodeParser
 
 
@@ -92,10 +92,12 @@ class SemanticNodeParser(SizedNodeParser):
         sentences = [_sentences(source, each) for source, each in zip(sources, units, strict=True)]
         row_of = {text: row for row, text in enumerate(dict.fromkeys(t for texts in sentences for t in texts if t))}
         vectors: Vectors = yield EmbedTexts(self.embed_model, list(row_of), show_progress)
-        vectors = np.concatenate([vectors, np.full((1, vectors.shape[1]), np.nan, dtype=np.float32)])  # for blanks
         work = get_tqdm_iterable(list(zip(sources, units, sentences, strict=True)), show_progress, "Parsing nodes")
         return [
-            [Draft.of(source, span) for span in self._segments(each, vectors[[row_of.get(t, -1) for t in texts]])]
+            [
+                Draft.of(source, span)
+                for span in self._segments(each, vectors[[row_of.get(t, BLANK_ROW) for t in texts]])
+            ]
             for source, each, texts in work
         ]
 

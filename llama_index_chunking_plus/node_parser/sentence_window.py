@@ -12,7 +12,8 @@ from typing_extensions import Self
 from llama_index_chunking_plus.core.parents import WindowRef, text_hash
 from llama_index_chunking_plus.core.plan import Plan
 from llama_index_chunking_plus.core.spans import Span, spans_between
-from llama_index_chunking_plus.node_parser.base import Draft, Source, collection_paused
+from llama_index_chunking_plus.node_parser.base import Draft, Source
+from llama_index_chunking_plus.node_parser.nodes import collection_paused
 from llama_index_chunking_plus.node_parser.sized import MIN_CHUNK_SIZE, SizedNodeParser
 
 

@@ -35,8 +35,9 @@ from llama_index_chunking_plus.core.sections import (
 from llama_index_chunking_plus.core.sizing import Ruler
 from llama_index_chunking_plus.core.spans import Span
 from llama_index_chunking_plus.errors import ChunkingPlusWarning
-from llama_index_chunking_plus.node_parser.base import Draft, Source, collection_paused
+from llama_index_chunking_plus.node_parser.base import Draft, Source
 from llama_index_chunking_plus.node_parser.nested import NestedSpanParser, NestingNodeParser
+from llama_index_chunking_plus.node_parser.nodes import collection_paused
 from llama_index_chunking_plus.node_parser.sized import check_window
 
 TITLES_KEY = "header_titles"
