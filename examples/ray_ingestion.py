@@ -79,7 +79,13 @@ def main() -> None:
     start_ray()
     try:
         for _ in range(2):
-            report = sync_documents(documents, pipeline, persist_dir=options.store / "documents", delete_missing=True)
+            report = sync_documents(
+                documents,
+                pipeline,
+                persist_dir=options.store / "documents",
+                delete_missing=True,
+                batch_size=10_000,  # workers start with every batch
+            )
             print(len(report.changed), "documents changed,", report.nodes_written, "rows written")  # noqa: T201
     finally:
         ray.shutdown()

@@ -329,6 +329,26 @@ def test_progress_counts_documents(simple):
     assert seen == [(1, 4), (3, 4), (4, 4)]
 
 
+def test_batches_are_bounded_by_characters_unless_their_size_is_given(simple):
+    long = [doc(name, "很长。" * 40_000) for name in "abc"]
+
+    def batches(**options: Any) -> list[int]:
+        seen: list[int] = []
+
+        class Noting(TransformComponent):
+            def __call__(self, nodes: Sequence[BaseNode], **_: Any) -> Sequence[BaseNode]:
+                seen.append(len(nodes))
+                return nodes
+
+        pipeline = simple.pipeline(transformations=[Noting(), simple.parser, simple.embedding])
+        sync_documents(long, pipeline, persist_dir=f"{simple.dir}{options}", **options)
+        return seen
+
+    assert batches() == [1, 1, 1]
+    assert batches(batch_size=3) == [3]
+    assert batches(batch_size=2) == [2, 1]
+
+
 def test_progress_bar_does_not_disturb(simple, capsys):
     simple.sync(FIRST, show_progress=True)
     simple.assert_holds(FIRST)

@@ -134,7 +134,7 @@ class SyncRun:
         work = [document for document in self.documents if self.states[document.id_] is not State.UNCHANGED]
         self._progress(len(self.documents) - len(work))
         digests = self._digests() if work else []
-        batches = list(_batches(work, self.batch_size or _BATCH_DOCUMENTS))
+        batches = list(_batches(work) if self.batch_size is None else pages(work, self.batch_size))
         for batch in get_tqdm_iterable(batches, self.show_progress, "Syncing documents"):
             yield from self._replace(batch)
         gone = [document_id for document_id, state in self.states.items() if state is State.DELETED]
@@ -359,13 +359,13 @@ def _check_documents(documents: Sequence[Document]) -> None:
         seen.add(document.id_)
 
 
-def _batches(documents: Sequence[Document], most: int) -> Iterator[list[Document]]:
-    """The documents in order, at most so many at a time, and not many more characters than are worth a batch."""
+def _batches(documents: Sequence[Document]) -> Iterator[list[Document]]:
+    """The documents in order, not many more at a time, nor characters, than are worth a batch."""
     batch: list[Document] = []
     chars = 0
     for document in documents:
         size = len(document.get_content())
-        if batch and (len(batch) == most or chars + size > _BATCH_CHARS):
+        if batch and (len(batch) == _BATCH_DOCUMENTS or chars + size > _BATCH_CHARS):
             yield batch
             batch, chars = [], 0
         batch.append(document)

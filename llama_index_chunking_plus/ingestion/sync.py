@@ -71,7 +71,8 @@ def sync_documents(
         pipeline: ends in an embedding model if it has a vector store. Its docstore holds documents and records.
         persist_dir: where a docstore in memory is saved as it goes, and read from if the pipeline's is empty or None.
         delete_missing: delete the recorded documents that are not among ``documents``.
-        batch_size: most documents that are transformed and written together; by default 256, and 200,000 characters.
+        batch_size: how many documents are transformed and written together, however long they are; by default as many
+            as have 200,000 characters, at most 256. A batch is held in memory; a run that is killed loses that much.
         show_progress: show a progress bar over the batches.
         on_progress: called with the number of documents done, and of all.
 
