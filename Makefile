@@ -34,6 +34,8 @@ dist:
 	rm -rf dist .venv-dist && $(PYTHON) -m venv .venv-dist
 	.venv-dist/bin/pip install -q build twine && .venv-dist/bin/python -m build -q && .venv-dist/bin/twine check --strict dist/*
 	rm -rf .venv-dist && $(PYTHON) -m venv .venv-dist
+	.venv-dist/bin/pip install -q dist/*.whl
+	cd dist && ../.venv-dist/bin/python ../tests/base_only.py
 	.venv-dist/bin/pip install -q "$$(ls dist/*.whl)[chroma,local,cli]"
 	sed -n '/^```python/,/^```/{/^```/!p;/^```$$/q}' README.md >dist/example.py
 	cd dist && ../.venv-dist/bin/python example.py && ../.venv-dist/bin/chunking-plus demo

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -24,7 +23,7 @@ def is_whole(value: object, least: int) -> TypeGuard[int]:
 
 def is_number(value: object) -> TypeGuard[float]:
     """Whether it is a number that can be compared with others; neither a switch nor NaN is."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value  # noqa: PLR0124  NaN is not
 
 
 def is_filled_text(value: object) -> TypeGuard[str]:
