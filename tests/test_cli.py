@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -15,10 +16,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import chromadb
 import pytest
+from chromadb.errors import InternalError
+from llama_index.core.schema import TextNode
 
 from llama_index_chunking_plus import InputFileError, OfflineEmbedding
 from llama_index_chunking_plus.cli import main
+from llama_index_chunking_plus.cli.app import _above, _title
 from llama_index_chunking_plus.cli.files import decode, find_files, read_document
 from llama_index_chunking_plus.cli.options import ParserChoice, make_parser, make_steps
 from llama_index_chunking_plus.cli.store import CorpusStore
@@ -583,6 +588,33 @@ def test_a_store_refuses_another_parser_or_model_and_names_both(docs: Path, tmp_
             1,
             "--header 3 leaves less than 4 of --chunk-size 6",
         ),
+        (
+            ["ingest", "a.md", "--store", "file"],
+            1,
+            "error: --store file cannot be the folder: file is no folder; give another one\n",
+        ),
+        (
+            ["ingest", "a.md", "--store", "file/deep"],
+            1,
+            "error: --store file/deep cannot be the folder: file is no folder; give another one\n",
+        ),
+        (
+            ["demo", "--store", "file"],
+            1,
+            "error: --store file cannot be the folder: file is no folder; give another one\n",
+        ),
+        (
+            ["query", "天气", "--store", "file"],
+            1,
+            "file is no store: file is no folder; give --store the folder of one",
+        ),
+        (["view", "a.md", "--out", "."], 1, "--out . cannot be the file: . is a folder; give another one"),
+        (
+            ["view", "a.md", "--out", "file/view.html"],
+            1,
+            "--out file/view.html cannot be the file: file is no folder; give another one",
+        ),
+        (["probe", "a.md", "--out", "file"], 1, "--out file cannot be the folder: file is no folder"),
         (["fly"], 2, "No such command"),
     ],
 )
@@ -592,6 +624,8 @@ def test_mistakes_are_one_line_and_an_exit_code(
     monkeypatch.chdir(tmp_path)
     if "a.md" in arguments:
         (tmp_path / "a.md").write_text("好。", encoding="utf-8")
+    if any(argument.startswith("file") for argument in arguments):
+        (tmp_path / "file").write_text("")
     if "picture.png" in arguments:
         (tmp_path / "picture.png").write_bytes(b"\x89PNG")
     assert message in run(*arguments, code=code)
@@ -627,6 +661,104 @@ def test_a_damaged_store_is_named(docs: Path, tmp_path: Path) -> None:
     (store / "chroma" / "chroma.sqlite3").write_bytes(b"no database" * 500)
     message = run("ingest", docs, "--store", store, *FAST, code=1)
     assert f"{store / 'chroma'} cannot be opened" in message
+
+
+def test_a_store_that_is_read_only_is_to_be_made_writable_and_never_deleted(
+    docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "store"
+    ingest(docs, store, *FAST)
+    cause = "error returned from database: (code: 8) attempt to write a readonly database"
+
+    def refuse(*_: object) -> None:
+        raise InternalError(cause)  # as Chroma does where the permissions hold; they do not for root
+
+    monkeypatch.setattr(chromadb, "PersistentClient", refuse)
+    (told,) = run("query", QUESTION, "--store", store, code=1).splitlines()
+    assert told == (
+        f"error: {store / 'chroma'} cannot be written to, which Chroma needs even for queries ({cause}); make it and "
+        f"all that is in it writable, or copy {store} to where you can write and give --store the copy"
+    )
+
+
+@pytest.mark.parametrize("shut", ["chroma", "chroma/chroma.sqlite3"])
+def test_a_store_that_may_not_be_opened_is_not_taken_for_damaged(
+    shut: str, docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "store"
+    ingest(docs, store, *FAST)
+
+    def refuse(*_: object) -> None:
+        raise InternalError("(code: 14) unable to open database file")
+
+    monkeypatch.setattr(chromadb, "PersistentClient", refuse)
+    assert "if it is damaged, delete that folder" in run("query", QUESTION, "--store", store, code=1)
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path) != store / shut)
+    message = run("query", QUESTION, "--store", store, code=1)
+    assert "cannot be written to, which Chroma needs even for queries ((code: 14)" in message
+    assert "delete" not in message
+
+
+def test_an_error_of_the_system_names_the_path_and_has_no_number(
+    docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object, target: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(target))
+
+    monkeypatch.setattr(os, "replace", refuse)
+    (told,) = run("ingest", docs, "--store", tmp_path / "store", *FAST, code=1).strip().splitlines()
+    file = tmp_path / "store" / "chunking-plus.json"
+    assert told == f"error: {file} cannot be used: Permission denied; mend that, or give another path"
+
+
+def test_titles_that_a_chunk_begins_with_are_shown_once(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "m.md").write_text("# 水泵手册\n\n## 故障代码\n\n传感器断线时更换线缆后重启。\n", encoding="utf-8")
+    (docs / "n.txt").write_text(RULES, encoding="utf-8")
+    hits = {
+        "plain": ["水泵手册\n## 故障代码\n\n传感器断线", "0–8 score\n# 水泵手册", "25–49 score\n第二章　值班"],
+        "header": ["水泵手册\n## 故障代码\n\n传感器断线", "0–8 score\n# 水泵手册", "25–49 score\nn\n第二章　值班"],
+    }
+    for name, options in {"plain": [60], "header": [120, "--header"]}.items():
+        store = tmp_path / name
+        ingest(docs, store, "--parser", "structured", "--unit", "chars", "--chunk-size", *options)
+        shown = re.sub(r" +score -?[\d.]+", " score", run("query", "传感器断线", "--store", store, "-k", 9))
+        assert all(hit in shown for hit in hits[name]), shown
+        headings = {passage["start"]: passage["headings"] for passage in query(store, "-k", 9, question="传感器断线")}
+        assert headings[8] == ["水泵手册", "故障代码"]  # JSON has them all
+
+
+@pytest.mark.parametrize(
+    "titles, text, above",
+    [
+        (["甲", "乙"], "## 乙\n\n丙。", ["甲"]),
+        (["甲", "乙"], "# 甲\n\n## 乙\n丙。", []),
+        (["甲", "乙"], "# 甲\n丙。", ["甲", "乙"]),  # the text begins above its last title
+        (["甲", "乙"], "丙。\n\n## 乙", ["甲", "乙"]),
+        (["Pump"], "Pump pressure is high.", ["Pump"]),
+        (["第一章 总则", "第二条"], "\n第二条　值班。", ["第一章 总则"]),
+        ([], "甲", []),
+        (["甲"], "", ["甲"]),
+    ],
+)
+def test_titles_above_a_text(titles: list[str], text: str, above: list[str]) -> None:
+    assert _above(titles, text) == above
+
+
+@pytest.mark.parametrize(
+    "header, title",
+    [
+        ("手册 > 总则", "手册"),
+        ("手册 > 总则（v2.0，更新于 2025-03-01）", "手册（v2.0，更新于 2025-03-01）"),
+        ("手册 > 附则（v2.0）", "手册 > 附则（v2.0）"),
+        ("总则", ""),
+        ("总则（试行）", "总则（试行）"),
+    ],
+)
+def test_a_header_without_the_title_that_the_text_begins_with(header: str, title: str) -> None:
+    node = TextNode(text="# 总则\n\n本规定适用于全体职工。", metadata={"context_header": header})
+    assert _title(node) == title
 
 
 def test_markup_in_texts_and_names_is_shown_as_it_is(tmp_path: Path) -> None:

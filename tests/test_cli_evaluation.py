@@ -261,6 +261,40 @@ def test_if_nothing_could_be_measured_the_report_is_written_and_the_command_fail
     assert (tmp_path / "failed" / "report.html").exists()
 
 
+def test_all_flaws_of_a_question_file_are_told_in_the_order_of_its_lines(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("店主姓林。周末有学生来看书。", encoding="utf-8")
+    (tmp_path / "docs" / "empty.md").write_text(" \n", encoding="utf-8")
+    records = [
+        question("谁？", "a.md", "店主姓王"),
+        {"question": "谁？", "quotes": ["店主"]},
+        question("谁？", "nowhere.md", "店主"),
+        question("谁？", "empty.md", "店主"),
+        question("谁？", "a.md", "店主", id="x"),
+        question("谁？", "a.md", "没有的话", id="x"),
+        question("谁？", "a.md", "店 主"),
+        {"question": "谁？", "document_id": "a.md", "spans": [[3, 1]]},
+        *[question("谁？", "a.md", "店主")] * 2,
+        {"question": "谁？", "document_id": "a.md", "spans": [[3, 99]]},
+    ]
+    asked = write_questions(tmp_path / "q.jsonl", records)
+    asked.write_text(asked.read_text(encoding="utf-8") + "no JSON\n", encoding="utf-8")
+    told = run("evaluate", tmp_path / "docs", "--questions", asked, "--out", tmp_path / "out", code=1)
+    head, *flaws = told.splitlines()
+    assert head == f"error: {asked}: 7 problems"
+    assert [flaw.split(": ")[0] for flaw in flaws] == [
+        "  line 1 (question 'q1')",
+        "  line 2",
+        "  line 6",
+        "  line 6 (question 'x')",
+        "  line 8",
+        "  line 11 (question 'q11')",
+        "  line 12",
+    ]
+    assert "quote '店主姓王' does not stand in" in flaws[0]
+    assert "the id 'x' is that of line 5 as well" in flaws[2]
+
+
 @pytest.mark.parametrize("command, option", [("evaluate", "--out"), ("select", "--persist"), ("select", "--out")])
 def test_a_file_where_a_folder_is_to_be_is_one_line_before_any_work(
     world: Path, tmp_path: Path, command: str, option: str

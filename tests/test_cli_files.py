@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,18 @@ from llama_index_chunking_plus import (
     ChunkingPlusWarning,
     InputFileError,
     MissingExtraError,
+    OptionError,
     PageJoiner,
     SlidingWindowNodeParser,
 )
-from llama_index_chunking_plus.cli.files import find_files, html_to_text, passed_over, read_document
+from llama_index_chunking_plus.cli.files import (
+    check_file,
+    check_folder,
+    find_files,
+    html_to_text,
+    passed_over,
+    read_document,
+)
 
 PAGES = ["The shop opened in 1987. It sells books, maps", "and pens. It is closed on Monday.", "Visit us soon."]
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
@@ -185,3 +194,41 @@ def test_files_of_other_kinds_in_a_folder_are_counted(tmp_path: Path) -> None:
         path.write_text("甲。", encoding="utf-8")
     assert passed_over([tmp_path]) == {".csv": 2, ".json": 1}
     assert passed_over([tmp_path / "a.md"]) == {}
+
+
+def test_linked_folders_are_followed_and_links_that_lead_back_end(tmp_path: Path) -> None:
+    docs, shared = tmp_path / "docs", tmp_path / "shared"
+    (docs / "sub").mkdir(parents=True)
+    (shared / "deep").mkdir(parents=True)
+    for path in (docs / "a.md", docs / "sub" / "b.md", shared / "c.md", shared / "deep" / "d.md", shared / "e.csv"):
+        path.write_text("甲。", encoding="utf-8")
+    (docs / "linked").symlink_to(shared, target_is_directory=True)
+    (docs / "again").symlink_to(shared, target_is_directory=True)
+    (docs / "sub" / "up").symlink_to(docs, target_is_directory=True)
+    (shared / "deep" / "back").symlink_to(docs, target_is_directory=True)
+    (docs / "self").symlink_to(docs / "self")
+    (docs / "gone").symlink_to(tmp_path / "nowhere")
+    assert [path.name for path in find_files([docs])] == ["a.md", "b.md", "c.md", "d.md"]
+    assert passed_over([docs])[".csv"] == 1
+
+
+@pytest.mark.parametrize("check, what", [(check_folder, "folder"), (check_file, "file")])
+def test_a_path_in_a_place_that_may_not_be_written_to_is_one_sentence(
+    check: Callable[[str, Path], None], what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "new" / "it"
+    check("--out", path)
+    monkeypatch.setattr(os, "access", lambda *_: False)  # who is root may write anywhere
+    message = f"--out {path} cannot be the {what}: {tmp_path} may not be written to; give another one"
+    with pytest.raises(OptionError, match=f"^{re.escape(message)}$"):
+        check("--out", path)
+
+
+def test_a_file_that_may_not_be_written_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "view.html"
+    path.write_text("")
+    check_file("--out", path)
+    monkeypatch.setattr(os, "access", lambda place, _: place != path)
+    message = f"--out {path} cannot be the file: {path} may not be written to; give another one"
+    with pytest.raises(OptionError, match=f"^{re.escape(message)}$"):
+        check_file("--out", path)

@@ -123,7 +123,7 @@ def test_a_store_is_searched_fused_and_each_hit_explains_itself(docs: Path, tmp_
     first = found[0]
     assert f"1. 水泵.md characters {first['start']}–{first['end']}  score {first['score']:.3f}  fine\n" in shown
     assert f"own {first['explanation']['scores']['own']:.3f}, " in shown
-    assert "水泵手册 › 报警 › E17 报警\n" in shown
+    assert "水泵手册 › 报警\n### E17 报警\n" in shown
 
 
 @pytest.mark.parametrize("retriever", ["fused", "coarse-to-fine"])

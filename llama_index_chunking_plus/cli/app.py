@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 import tempfile
 import warnings
@@ -23,7 +24,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from llama_index_chunking_plus.cli import evaluation
-from llama_index_chunking_plus.cli.files import find_files, passed_over, read_document
+from llama_index_chunking_plus.cli.files import check_folder, find_files, passed_over, read_document
 from llama_index_chunking_plus.cli.options import OFFLINE, ParserChoice, as_flags, make_model, make_parser
 from llama_index_chunking_plus.cli.screen import err, out
 from llama_index_chunking_plus.cli.store import CorpusStore
@@ -136,6 +137,8 @@ for command in (evaluation.evaluate, evaluation.select, evaluation.probe, evalua
 
 _COLUMNS = ("file", "level", "characters", "parent", "window", "tokens", "kinds")  # of a table of chunks
 _INTERRUPTED = 130  # the exit code of a program that Ctrl-C ended
+_ARTICLE = re.compile(r"第\S+[条條]\S*|Article \S+")
+_EDITION = re.compile(r"（[^（）]*(?:[vV]\d|版|更新于)[^（）]*）$")  # at the end of a header
 _OF_SOME = {"level", "parent", "window", "kinds"}
 _SHOWN_FILES = 10
 
@@ -150,7 +153,7 @@ def run_app() -> None:
         try:
             app()
         except (ChunkingPlusError, OSError) as error:
-            _fail("\n".join([str(error), *getattr(error, "__notes__", ())]))
+            _fail("\n".join([_reason(error), *getattr(error, "__notes__", ())]))
 
 
 @app.command()
@@ -229,6 +232,7 @@ def ingest(
     as_json: AsJson = False,
 ) -> None:
     """Bring files into a store; what is unchanged costs nothing, what was interrupted is completed."""
+    check_folder("--store", store)
     corpus = CorpusStore(store)
     manifest = corpus.settle(
         embed_model,
@@ -334,6 +338,7 @@ def demo(
 ) -> None:
     """Ingest the bundled documents into Chroma, reopen the store, and ask it questions."""
     if store is not None:
+        check_folder("--store", store)
         _run_demo(store, k)
         return
     with tempfile.TemporaryDirectory(prefix="chunking-plus-demo-", ignore_cleanup_errors=True) as folder:
@@ -453,13 +458,38 @@ def _sizes(chunks: list[dict[str, Any]]) -> Iterator[str]:
 
 def _beginning(chunk: dict[str, Any]) -> Text:
     """How a chunk begins; the headings above it and its lead, shortened, stand on lines of their own."""
-    above = [_path(chunk.get("headings", [])), *(f"[{_preview(lead)}]" for lead in [chunk.get("lead")] if lead)]
+    titles = _above(chunk.get("headings", []), chunk["text"])
+    above = [_path(titles), *(f"[{_preview(lead)}]" for lead in [chunk.get("lead")] if lead)]
     shown = Text("".join(f"{line}\n" for line in above if line), style="dim")
     return shown.append(_preview(chunk["text"]), style="not dim")
 
 
 def _path(headings: list[str]) -> str:
     return " › ".join(headings)
+
+
+def _above(titles: list[str], text: str) -> list[str]:
+    """The titles without the last ones, if these are what the text begins with."""
+    lines = [" ".join(line.lstrip("#").split()) for line in text.splitlines() if line.strip()]
+    for count in range(min(len(titles), len(lines)), 0, -1):
+        if all(map(_is_titled, lines, titles[-count:])):
+            return titles[:-count]
+    return titles
+
+
+def _is_titled(line: str, title: str) -> bool:
+    """Whether the line is the title; that of an article is its number, with its words behind it."""
+    return line == title or (_ARTICLE.fullmatch(title) is not None and line.startswith(f"{title} "))
+
+
+def _title(node: BaseNode) -> str:
+    """The header of a chunk, or the headings above it; titles that its text begins with are not said twice."""
+    text, header = node.get_content(), _header(node).get("header", "")
+    if not header:
+        return _path(_above(_outline(node).get("headings", []), text))
+    edition = _EDITION.search(header)
+    path = header[: edition.start()] if edition else header
+    return " > ".join(_above(path.split(" > "), text)) + header[len(path) :]
 
 
 def _stands_in(text: str, node: BaseNode) -> bool:
@@ -479,8 +509,7 @@ def _print_hit(rank: int, hit: NodeWithScore) -> None:
     for line in _found_by(hit.node):
         out.print(line, style="dim")
     outline = _outline(hit.node)
-    title = _header(hit.node).get("header") or _path(outline.get("headings", []))
-    for above in (title, outline.get("lead")):
+    for above in (_title(hit.node), outline.get("lead")):
         if above:
             out.print(above, style="dim")
     out.print(hit.node.get_content().strip())
@@ -511,6 +540,13 @@ def _progress(title: str) -> Iterator[Callable[[int, int], None]]:
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     err.print(f"warning: {as_flags(str(message))}", style="yellow")
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong; of the system's own errors the path, and its words without their number."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename} cannot be used: {error.strerror}; mend that, or give another path"
+    return str(error)
 
 
 def _fail(message: str) -> None:

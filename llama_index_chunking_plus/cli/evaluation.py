@@ -18,7 +18,7 @@ from llama_index.core.schema import BaseNode, MetadataMode
 from llama_index.core.utils import get_tokenizer
 
 from llama_index_chunking_plus import __version__
-from llama_index_chunking_plus.cli.files import find_files, read_document
+from llama_index_chunking_plus.cli.files import check_file, check_folder, find_files, read_document
 from llama_index_chunking_plus.cli.options import OFFLINE, make_model
 from llama_index_chunking_plus.cli.screen import err, out
 from llama_index_chunking_plus.cli.store import CorpusStore
@@ -31,7 +31,6 @@ from llama_index_chunking_plus.cli.strategies import (
     read_questions,
     strategies_by_name,
 )
-from llama_index_chunking_plus.core.options import folder_flaw
 from llama_index_chunking_plus.core.spans import Span
 from llama_index_chunking_plus.errors import InputFileError, OptionError
 from llama_index_chunking_plus.evaluation.evaluator import ChunkingEvaluator
@@ -132,7 +131,7 @@ def evaluate(
 
     chosen = strategies_by_name(strategies)
     selector = _selector(measure, max_inflation, per)
-    _check_folder("--out", out_dir)
+    check_folder("--out", out_dir)
     with _apart():
         run = _Run.of(docs, questions, k, search, embed_model, out_dir)
         measured = run.evaluator.evaluate(chosen)
@@ -167,7 +166,7 @@ def select(
     chosen = strategies_by_name(strategies)
     selector = _selector(measure, max_inflation, None)
     for option, folder in (("--persist", persist), ("--out", out_dir)):
-        _check_folder(option, folder)
+        check_folder(option, folder)
     store = CorpusStore(persist)
     store.check_can_persist()
     with _apart():
@@ -198,6 +197,7 @@ def probe(
 ) -> None:
     """Without any question of yours: tables, code, examples and procedures that strategies leave whole, or cut."""
     chosen = strategies_by_name(",".join(parser or PROBED))
+    check_folder("--out", out_dir)
     documents = _read(docs, out_dir)
     with _apart():
         report = _viewed(documents, chosen, make_model(embed_model))
@@ -233,6 +233,7 @@ def view(
     from llama_index_chunking_plus.evaluation.report import html_report  # noqa: PLC0415  an extra, before the work
 
     chosen = strategies_by_name(",".join(parser or VIEWED))
+    check_file("--out", out_file)
     [path, *others] = find_files([file])
     if others:
         raise InputFileError(f"{file} is a folder with {len(others) + 1} documents; name one of them")
@@ -280,11 +281,6 @@ def _selector(measure: str, max_inflation: float, per: str | None) -> StrategySe
     if per not in kinds:
         raise OptionError(f"--per {per!r} is neither section nor tag")
     return StrategySelector(measure=measure, max_inflation=max_inflation, per=kinds[per])
-
-
-def _check_folder(option: str, folder: Path | None) -> None:
-    if folder is not None and (flaw := folder_flaw(folder)):
-        raise OptionError(f"{option} {folder} cannot be the folder: {flaw}; give another one")
 
 
 # ------------------------------------------------------------------------------------------------ what is told

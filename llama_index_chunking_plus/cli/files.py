@@ -1,6 +1,6 @@
 """Files to documents: text as UTF-8 with or without BOM, UTF-16 or GB18030; PDF, Word and HTML with the extra "files".
 
-Anything else is an error that names the file.
+Anything else is an error that names the file. Also which paths can be written to, told before any work.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import Any
 
 from llama_index.core import Document
 
-from llama_index_chunking_plus.errors import ChunkingPlusWarning, InputFileError, MissingExtraError
+from llama_index_chunking_plus.core.options import folder_flaw
+from llama_index_chunking_plus.errors import ChunkingPlusWarning, InputFileError, MissingExtraError, OptionError
 from llama_index_chunking_plus.ingestion import PageJoiner
 
 TEXT_SUFFIXES = {".md", ".markdown", ".txt"}
@@ -54,6 +55,8 @@ _HEADINGS = [f"h{level}" for level in range(1, 7)]
 def find_files(paths: Iterable[Path]) -> list[Path]:
     """The files that can be read and are given, or lie below the folders that are given; each once, sorted.
 
+    Links to files and folders are followed.
+
     Raises:
         InputFileError: a path does not exist or is a file of another kind, a folder cannot be read, or there is no file
             at all.
@@ -84,13 +87,47 @@ def passed_over(paths: Iterable[Path]) -> dict[str, int]:
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    """All files below; a folder that cannot be read is an error, as its files would pass for deleted ones."""
+    """All files below; a folder that cannot be read is an error, as its files would pass for deleted ones.
+
+    Links to folders are followed; each folder is visited once, so that links which lead back to it end.
+    """
+    visited: set[Path] = set()
 
     def refuse(error: OSError) -> None:
         raise InputFileError(f"{error.filename}: the folder cannot be read ({error.strerror}); nothing was changed")
 
-    for place, _, names in os.walk(folder, onerror=refuse):
+    for place, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
+        here = Path(place).resolve()
+        if here in visited:
+            folders.clear()
+            continue
+        visited.add(here)
         yield from (Path(place, name) for name in names)
+
+
+def check_folder(option: str, folder: Path | None) -> None:
+    """Nothing, if the folder is there or can be made, and may be written to, or if there is none to check.
+
+    Raises:
+        OptionError: it cannot be used; the message names the option, the path, and why.
+    """
+    if folder is not None and (flaw := folder_flaw(folder)):
+        raise OptionError(f"{option} {folder} cannot be the folder: {flaw}; give another one")
+
+
+def check_file(option: str, file: Path) -> None:
+    """Nothing, if the file may be written, in a folder that is there or can be made.
+
+    Raises:
+        OptionError: it cannot be used; the message names the option, the path, and why.
+    """
+    flaw = folder_flaw(file.parent)
+    if not flaw and file.is_dir():
+        flaw = f"{file} is a folder"
+    elif not flaw and file.exists() and not os.access(file, os.W_OK):
+        flaw = f"{file} may not be written to"
+    if flaw:
+        raise OptionError(f"{option} {file} cannot be the file: {flaw}; give another one")
 
 
 def read_document(path: Path) -> Document:

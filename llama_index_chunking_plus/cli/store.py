@@ -20,6 +20,7 @@ from llama_index_chunking_plus.cli.levels import LevelSearch, lexical_index
 from llama_index_chunking_plus.cli.options import EXPANSIONS, LEVELLED, OFFLINE, ParserChoice, make_model, make_steps
 from llama_index_chunking_plus.core.granularity import FINE
 from llama_index_chunking_plus.core.headers import HEADER_KEY
+from llama_index_chunking_plus.core.options import folder_flaw
 from llama_index_chunking_plus.core.versions import EditionRule, read_version
 from llama_index_chunking_plus.embeddings import OfflineEmbedding
 from llama_index_chunking_plus.errors import MissingExtraError, OptionError, StoreMismatchError
@@ -45,6 +46,7 @@ _WORDS_BEHIND = "words.behind"
 _CHILDREN_PER_PARENT = 8  # asked for to a parent: usually all that it has
 _SHOWN_VERSIONS = 10
 _K = 5  # passages, if nobody says how many
+_BOTH = os.R_OK | os.W_OK
 _BATCH_DOCUMENTS = 16  # a progress bar that moves, and little to do again after a kill
 
 
@@ -278,11 +280,11 @@ class CorpusStore:
 
     def _known(self) -> Manifest:
         known = self.manifest()
-        if known is None:
-            raise StoreMismatchError(
-                f"{self.folder} is no store; run: chunking-plus ingest PATHS --store {self.folder}"
-            )
-        return known
+        if known is not None:
+            return known
+        if flaw := folder_flaw(self.folder):
+            raise StoreMismatchError(f"{self.folder} is no store: {flaw}; give --store the folder of one")
+        raise StoreMismatchError(f"{self.folder} is no store; run: chunking-plus ingest PATHS --store {self.folder}")
 
     def _of_version(self, version: str | None) -> MetadataFilters:
         """What restricts the search to one version of each document; titles and versions are read off the documents."""
@@ -347,10 +349,18 @@ class CorpusStore:
             client = chromadb.PersistentClient(str(folder), chromadb.config.Settings(anonymized_telemetry=False))
             collection = client.get_or_create_collection(_COLLECTION, metadata={"hnsw:space": "cosine"})
         except Exception as error:
-            raise StoreMismatchError(
-                f"{folder} cannot be opened ({error}); if it is damaged, delete that folder and ingest again"
-            ) from error
+            raise StoreMismatchError(_unopened(folder, error)) from error
         return ChromaVectorStore(chroma_collection=collection)
+
+
+def _unopened(folder: Path, error: Exception) -> str:
+    """Why Chroma did not open its folder, and what to do; one that is merely read-only is never to be deleted."""
+    if "readonly" in str(error) or folder_flaw(folder) or not all(os.access(each, _BOTH) for each in folder.iterdir()):
+        return (
+            f"{folder} cannot be written to, which Chroma needs even for queries ({error}); make it and all that is in "
+            f"it writable, or copy {folder.parent} to where you can write and give --store the copy"
+        )
+    return f"{folder} cannot be opened ({error}); if it is damaged, delete that folder and ingest again"
 
 
 def _check_together(expansion: str, search: LevelSearch | None) -> None:

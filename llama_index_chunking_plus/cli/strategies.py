@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -17,7 +18,7 @@ from llama_index_chunking_plus.cli.options import ParserChoice, make_parser
 from llama_index_chunking_plus.embeddings import OfflineEmbedding
 from llama_index_chunking_plus.errors import OptionError
 from llama_index_chunking_plus.evaluation.dataset import EvaluationQuestion, EvaluationSet, EvaluationSetError
-from llama_index_chunking_plus.evaluation.loaders import load_questions
+from llama_index_chunking_plus.evaluation.loaders import read_lines
 from llama_index_chunking_plus.evaluation.probes import ProbeReport, ProbeSet, Returns, probe_completeness, shown_chunks
 from llama_index_chunking_plus.evaluation.strategies import Expansion, Strategy, five_ways, grid, own_ways
 
@@ -39,6 +40,7 @@ OURS = tuple(name for name in _NAMES.values() if name not in FIVE_WAYS[:-1])
 PROBED = ("token", "sentence", "hybrid", "structured", "small-to-big")  # by `probe`, unless it is told others
 VIEWED = ("sliding", "structured")  # by `view`
 GROUPS = {"five-ways": FIVE_WAYS, "ours": OURS, "all": (*FIVE_WAYS[:-1], *OURS)}
+_LINE = re.compile(r"line (\d+)")
 _SIZED = re.compile(r"(?P<name>[^:]+)(?::(?P<size>\d{1,9})(?:/(?P<overlap>\d{1,9}))?)?")
 _RETURNED: dict[Expansion, Returns] = {"parents": "parent", "windows": "window", "window_metadata": "window"}
 
@@ -101,7 +103,9 @@ def _sized(preset: Strategy, size: int, overlap: int | None) -> Strategy:
 def read_questions(path: Path, documents: Iterable[Document]) -> EvaluationSet:
     """The questions of a JSONL file; it may name a document by the end of its path, such as ``contract.md``.
 
-    A question whose document is missing keeps the name, for the evaluator to note.
+    A question whose document is missing keeps the name, for the evaluator to note. If the file has flaws, the error
+    names all that can be found, in the order of its lines: malformed lines, names that fit several documents, ids that
+    stand twice, and quotes and ranges that do not suit their documents.
 
     Args:
         path: see `load_questions`.
@@ -111,13 +115,39 @@ def read_questions(path: Path, documents: Iterable[Document]) -> EvaluationSet:
         EvaluationSetError: the file has flaws, or a name fits several documents.
         InputFileError: the file cannot be read.
     """
-    questions = load_questions(path)
-    paths = {document.id_: _parts(document.id_) for document in documents}
-    problems: list[str] = []
+    texts = {document.id_: document.text for document in documents}
+    questions, problems = read_lines(path)
+    paths = {name: _parts(name) for name in texts}
     named = tuple(_named(question, paths, problems) for question in questions)
+    try:
+        asked = EvaluationSet(named, str(path))
+    except EvaluationSetError as error:  # ids that stand twice
+        problems += error.problems
     if problems:
-        raise EvaluationSetError(str(path), problems)
-    return EvaluationSet(named, questions.source)
+        raise EvaluationSetError(str(path), sorted([*problems, *_misfits(named, texts)], key=_line))
+    return asked
+
+
+def _line(problem: str) -> int:
+    """The number of the line that a problem begins with."""
+    match = _LINE.match(problem)
+    return int(match[1]) if match else 0
+
+
+def _misfits(questions: Iterable[EvaluationQuestion], texts: dict[str, str]) -> list[str]:
+    """What is wrong with quotes and ranges of questions whose documents are there and not empty."""
+    filled = {name: text for name, text in texts.items() if text.strip()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # quotes with other white space are found
+        return [flaw for question in questions for flaw in _flaws(question, filled)]
+
+
+def _flaws(question: EvaluationQuestion, texts: dict[str, str]) -> tuple[str, ...]:
+    try:
+        EvaluationSet((question,)).resolve(texts, missing="skip")
+    except EvaluationSetError as error:
+        return error.problems
+    return ()
 
 
 def _named(question: EvaluationQuestion, paths: dict[str, tuple[str, ...]], problems: list[str]) -> EvaluationQuestion:

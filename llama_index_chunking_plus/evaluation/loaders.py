@@ -109,6 +109,20 @@ def load_questions(path: Path | str) -> EvaluationSet:
         >>> [question.text for question in load_questions(path)]
         ['保修多久？']
     """
+    questions, problems = read_lines(path)
+    return _checked(str(path), questions, problems)
+
+
+def read_lines(path: Path | str) -> tuple[list[EvaluationQuestion], list[str]]:
+    """The questions of a JSONL file that have no flaws, and a sentence for each flaw of the other lines.
+
+    Args:
+        path: see `load_questions`.
+
+    Raises:
+        EvaluationSetError: it is no JSONL file, or there is nothing in it.
+        InputFileError: the file cannot be read, or is not UTF-8.
+    """
     source, text = str(path), _read(_path(path))
     if _is_array(text):
         raise EvaluationSetError(source, [f"this is a JSON array; write one object a line, like {_FORMAT}"])
@@ -121,7 +135,7 @@ def load_questions(path: Path | str) -> EvaluationSet:
         questions += [question] if question else []
     if not questions and not problems:
         raise EvaluationSetError(source, [f"there is no question in it; write one a line, like {_FORMAT}"])
-    return _checked(source, questions, problems)
+    return questions, problems
 
 
 def save_questions(questions: EvaluationSet, path: Path | str) -> None:
