@@ -707,7 +707,7 @@ def _opened(path: Path, mode: str, wait_seconds: float) -> sqlite3.Connection:
     if mode == "rw" and not path.exists():
         return _in_memory()
     uri = f"{path.absolute().as_uri()}?mode={mode}"
-    connection = sqlite3.connect(uri, wait_seconds, uri=True, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(uri, timeout=wait_seconds, uri=True, isolation_level=None, check_same_thread=False)
     try:
         (made_as,) = connection.execute("PRAGMA user_version").fetchone()
     except BaseException:
