@@ -63,6 +63,7 @@ class FaultyEmbedding(LetterEmbedding):
         answers: dict[str, Any] = {
             "nan": [float("nan")] * 32,
             "infinite": [float("inf")] * 32,
+            "huge": [1e308] * 32,
             "zero": [0.0] * 32,
             "dimension": [1.0] * 7,
         }

@@ -344,10 +344,10 @@ def test_stale_children_can_be_kept():
 
 def test_stale_children_can_be_an_error():
     lookup = SourceSliceLookup(docstore_of(CHANGE), stale="error")
-    with pytest.raises(StaleChildError, match=r"the text of \d of \d+ children is gone .* run sync_documents"):
+    with pytest.raises(StaleChildError, match=r"the text of \d of \d+ children is gone from its place .* run sync_documents"):
         lookup.find(children_of(A))
     standing = [c for c in children_of(A) if CHANGE.text[c.start_char_idx : c.end_char_idx] == c.text]
-    with pytest.warns(ChunkingPlusWarning, match="0 whose text is gone"):
+    with pytest.warns(ChunkingPlusWarning, match="0 whose text is gone from its place"):
         assert lookup.find(standing).outdated == 4 - (len(children_of(A)) - len(standing))
 
 
@@ -376,14 +376,14 @@ def test_old_and_new_children_side_by_side():
 def test_a_child_that_does_not_say_where_it_stands_is_stale_when_its_parent_changed():
     child = next(c for c in children_of(A) if c.metadata["parent_id"] == PARENT_HIT)
     nowhere = child.model_copy(update={"start_char_idx": None, "end_char_idx": None})
-    with pytest.warns(ChunkingPlusWarning, match="1 whose text is gone"):
+    with pytest.warns(ChunkingPlusWarning, match="1 whose text is gone from its place"):
         assert SourceSliceLookup(docstore_of(CHANGE)).find([nowhere]).stale == {child.node_id}
 
 
 def test_a_deleted_document_leaves_stale_children():
     lookup = SourceSliceLookup(docstore_of(B))
     for children in (CHILDREN, children_of(A)):  # with a witness, and without one
-        with pytest.warns(ChunkingPlusWarning, match="whose text is gone are dropped") as caught:
+        with pytest.warns(ChunkingPlusWarning, match="whose text is gone from its place are dropped") as caught:
             found = lookup.find(children)
         assert len(caught) == 1
         assert found.stale == {child.node_id for child in children_of(A)}
@@ -434,7 +434,7 @@ async def test_several_docstores_make_a_chain():
     assert texts(lookup.find(CHILDREN)) == TEXTS
     assert await lookup.afind(CHILDREN) == lookup.find(CHILDREN)
     orphan = children_of(article("丁"))
-    with pytest.warns(ChunkingPlusWarning, match="whose text is gone are dropped"):
+    with pytest.warns(ChunkingPlusWarning, match="whose text is gone from its place are dropped"):
         found = lookup.find([*orphan, *CHILDREN])
     assert texts(found) == TEXTS
     assert found.stale == {child.node_id for child in orphan}

@@ -41,7 +41,8 @@ def test_every_distinct_sentence_is_embedded_once_over_all_documents(rule: str) 
     assert Counter(model.asked) == Counter(expected)
 
 
-async def test_async_batches_run_side_by_side_and_embed_no_more() -> None:
+@pytest.mark.parametrize("num_workers, at_once", [(None, 16), (3, 3)])
+async def test_async_batches_run_side_by_side_and_embed_no_more(num_workers: int | None, at_once: int) -> None:
     class Slow(LetterEmbedding):
         async def _aget_text_embeddings(self, texts: list[str]) -> list[list[float]]:
             running.append(1)
@@ -52,12 +53,11 @@ async def test_async_batches_run_side_by_side_and_embed_no_more() -> None:
 
     running: list[int] = []
     most: list[int] = []
-    parser = SemanticNodeParser(embed_model=Slow(embed_batch_size=4), max_size=200)
-    nodes = await parser.aget_nodes_from_documents([Document(text=PROSE * 3)])
-    assert [node.text for node in nodes] == parse(
-        SemanticNodeParser(embed_model=LetterEmbedding(), max_size=200), PROSE * 3
-    )
-    assert 1 < max(most) <= 8
+    text = "".join(f"第{number}句。" for number in range(40))
+    parser = SemanticNodeParser(embed_model=Slow(embed_batch_size=2, num_workers=num_workers), max_size=200)
+    nodes = await parser.aget_nodes_from_documents([Document(text=text)])
+    assert [node.text for node in nodes] == parse(SemanticNodeParser(embed_model=LetterEmbedding(), max_size=200), text)
+    assert max(most) == at_once
     assert max(Counter(parser.embed_model.asked).values()) == 1
 
 
@@ -83,20 +83,27 @@ def test_identical_sentences_are_cut_by_size(rule: str) -> None:
     assert max(map(count_tokens, pieces)) <= 100
 
 
-@pytest.mark.parametrize("fault", ["raise", "nan", "infinite", "dimension"])
+@pytest.mark.parametrize("fault", ["raise", "nan", "infinite", "huge", "dimension"])
 @pytest.mark.parametrize("rule", ["optimal", "percentile"])
 async def test_a_batch_without_usable_vectors_gives_one_warning_and_loses_nothing(rule: str, fault: str) -> None:
     text = CATS * 3 + "这里坏了。" + FINANCE * 3
     model = FaultyEmbedding(fault=fault, embed_batch_size=1)
     parser = SemanticNodeParser(embed_model=model, rule=rule, max_size=90)
-    with pytest.warns(ChunkingPlusWarning, match="1 of 7 batches") as caught:
+    with pytest.warns(ChunkingPlusWarning, match="1 of 7 sentences") as caught:
         pieces = parse(parser, text)
     assert len(caught) == 1
     assert "".join(pieces) == text
     assert max(map(count_tokens, pieces)) <= 90
-    with pytest.warns(ChunkingPlusWarning, match="1 of 7 batches"):
+    with pytest.warns(ChunkingPlusWarning, match="1 of 7 sentences"):
         nodes = await parser.aget_nodes_from_documents([Document(id_="0", text=text)])
     assert [node.text for node in nodes] == pieces
+
+
+@pytest.mark.parametrize("fault", ["nan", "huge"])
+def test_of_a_batch_only_the_sentences_without_usable_vectors_are_counted(fault: str) -> None:
+    parser = SemanticNodeParser(embed_model=FaultyEmbedding(fault=fault, embed_batch_size=10), max_size=90)
+    with pytest.warns(ChunkingPlusWarning, match="1 of 7 sentences"):
+        parse(parser, CATS * 3 + "这里坏了。" + FINANCE * 3)
 
 
 def test_zero_vectors_are_unknown_sentences_and_no_reason_to_warn() -> None:
@@ -107,7 +114,7 @@ def test_zero_vectors_are_unknown_sentences_and_no_reason_to_warn() -> None:
 @pytest.mark.parametrize("fault", ["zero", "nan"])
 def test_vectors_that_all_say_nothing_give_one_warning_and_cuts_by_size(fault: str) -> None:
     parser = SemanticNodeParser(embed_model=FaultyEmbedding(fault=fault, word="。"), max_size=60)
-    with pytest.warns(ChunkingPlusWarning, match="1 of 1 batches") as caught:
+    with pytest.warns(ChunkingPlusWarning, match="6 of 6 sentences") as caught:
         assert "".join(parse(parser, CATS + FINANCE)) == CATS + FINANCE
     assert len(caught) == 1
 

@@ -28,8 +28,8 @@ class EmbedTexts:
     """Asks for the vectors of texts, shape ``(n_texts + 1, dim)``, in batches of the model's own size.
 
     A batch that fails, or whose vectors do not have the dimension of the others, gives rows of NaN. One warning for the
-    whole request counts these and the batches that hold NaN, or nothing but zeros. `BLANK_ROW` is one row more, NaN as
-    well. Async, as many batches wait for the model at a time as its ``num_workers`` says, or 16.
+    whole request counts these, rows that are not finite, and those of batches of nothing but zeros. `BLANK_ROW` is one
+    row more, NaN as well. Async, as many batches wait for the model at a time as its ``num_workers`` says, or 16.
 
     Raises:
         EmbeddingError: not one batch succeeded.
@@ -82,22 +82,25 @@ class EmbedTexts:
             rows, end = slice(end, end + len(batch)), end + len(batch)
             if not isinstance(answer, Exception) and answer.shape[1] == dim:
                 vectors[rows] = answer
-            failed += not np.isfinite(vectors[rows]).all() or not vectors[rows].any()
+            usable = np.isfinite(vectors[rows]).all(axis=1)
+            failed += int((~usable).sum()) if vectors[rows].any() else len(batch)
         self._warn_about(failed)
         return vectors
 
     def _warn_about(self, failed: int) -> None:
         if failed:
             warnings.warn(
-                f"The embedding model failed on, or gave no usable vectors for, {failed} of {len(self._batches)} "
-                "batches of sentences; there, chunks are cut by size instead of meaning. Parse again when it works.",
+                f"The embedding model failed on, or gave no usable vectors for, {failed} of "
+                f"{sum(map(len, self._batches))} sentences; there, chunks are cut by size instead of meaning. Parse "
+                "again when it works.",
                 ChunkingPlusWarning,
                 stacklevel=2,
             )
 
 
 def _matrix(vectors: list[list[float]], batch: list[str]) -> Vectors:
-    matrix = np.asarray(vectors, dtype=np.float32)
+    with np.errstate(over="ignore"):  # what is too large for it becomes infinite, and counts as no vector
+        matrix = np.asarray(vectors, dtype=np.float32)
     if matrix.ndim != 2 or len(matrix) != len(batch):  # noqa: PLR2004  rows and columns
         raise EmbeddingError(f"the embedding model answered {len(batch)} texts with vectors of shape {matrix.shape}")
     return matrix

@@ -108,7 +108,7 @@ class SentenceWindowPostprocessor(PassagePostprocessor):
             warnings.warn(
                 f"{alone} of {n_hits} hits are returned without a window: their metadata has no "
                 f"{self.window_metadata_key!r}, or names a range of a document that the docstore does not have, or not "
-                f"as it was. {gone} are dropped: their sentence is gone from the document. Parse with "
+                f"as it was. {gone} are dropped: their sentence is gone from its place in the document. Parse with "
                 "ChineseSentenceWindowNodeParser, pass docstore=..., or run sync_documents.",
                 ChunkingPlusWarning,
                 stacklevel=2,

@@ -35,7 +35,8 @@ class SourceSliceLookup(Lookup):
     """Cuts parents out of the documents in a docstore, as `sync_documents` and `IngestionPipeline(docstore=...)` keep.
 
     A slice counts only if it has the hash that the child carries. If not, a child whose own text still stands at its
-    own range is good by itself; one whose text is gone, or whose document is, is stale. One warning per lookup.
+    own range is good by itself; one whose text is gone from there, if only because text ahead of it was added, or whose
+    document is gone, is stale. One warning per lookup.
 
     A docstore that holds no texts of documents (`VectorStoreIndex.from_documents`, ``store_doc_text=False``, nodes
     that were split before) can vouch for nothing: a warning says so, and the fallback is asked. It is asked as well
@@ -43,7 +44,7 @@ class SourceSliceLookup(Lookup):
 
     Args:
         docstore: holds the documents under the ids that the children name as their SOURCE.
-        stale: what becomes of a child whose text is gone: it is reported to be dropped, kept as it is, or an error.
+        stale: what becomes of a child whose text is gone from its range: it is reported to be dropped, kept as it is, or an error.
         fallback: is asked for the parents in documents that this docstore has no text of; its own rules hold there.
 
     Raises:
@@ -112,14 +113,14 @@ class SourceSliceLookup(Lookup):
         gone, outdated = verdict.gone, len(verdict.gone) + len(verdict.standing)
         if gone and self.stale == "error":
             raise StaleChildError(
-                f"the text of {len(gone)} of {n_children} children is gone from their documents, the first is "
-                f"{gone[0]!r}; run sync_documents to renew the vector store, or pass stale='drop'"
+                f"the text of {len(gone)} of {n_children} children is gone from its place in their documents, the "
+                f"first is {gone[0]!r}; run sync_documents to renew the vector store, or pass stale='drop'"
             )
         if outdated:
             fate = "dropped" if self.stale == "drop" else "kept as they are"
             _warn(
                 f"{outdated} of {n_children} children no longer agree with their documents: {len(gone)} whose text is "
-                f"gone are {fate}, {len(verdict.standing)} whose parent changed stand for themselves. Run "
+                f"gone from its place are {fate}, {len(verdict.standing)} whose parent changed stand for themselves. Run "
                 "sync_documents to renew the vector store."
             )
         stale = frozenset(gone if self.stale == "drop" else ())
