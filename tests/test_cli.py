@@ -14,15 +14,18 @@ import time
 from contextlib import redirect_stderr, redirect_stdout
 from itertools import pairwise
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import chromadb
 import pytest
 from chromadb.errors import InternalError
 from llama_index.core.schema import TextNode
+from llama_index.vector_stores.chroma import ChromaVectorStore
 
 from llama_index_chunking_plus import InputFileError, OfflineEmbedding
 from llama_index_chunking_plus.cli import main
+from llama_index_chunking_plus.cli import store as store_module
 from llama_index_chunking_plus.cli.app import _above, _title
 from llama_index_chunking_plus.cli.files import decode, find_files, read_document
 from llama_index_chunking_plus.cli.options import ParserChoice, make_parser, make_steps
@@ -657,10 +660,112 @@ def test_a_refused_ingest_does_not_change_what_the_store_remembers(docs: Path, t
 
 def test_a_damaged_store_is_named(docs: Path, tmp_path: Path) -> None:
     store = tmp_path / "damaged"
-    (store / "chroma").mkdir(parents=True)
+    run_process("ingest", docs, "--store", store, *FAST)  # Chroma keeps a folder open as long as the process lives
+    rmtree(store / "chroma")
+    (store / "chroma").mkdir()
     (store / "chroma" / "chroma.sqlite3").write_bytes(b"no database" * 500)
     message = run("ingest", docs, "--store", store, *FAST, code=1)
     assert f"{store / 'chroma'} cannot be opened" in message
+
+
+@pytest.mark.parametrize(
+    "lost", [("chunking-plus.json",), ("chunking-plus.json", "documents"), ("chunking-plus.json", "chroma")]
+)
+def test_a_store_whose_manifest_is_gone_is_refused_by_all_and_stays_as_it_is(
+    lost: tuple[str, ...], docs: Path, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    ingest(docs, store, *FAST)
+    manifest = (store / lost[0]).read_text(encoding="utf-8")
+    for name in lost:
+        rmtree(store / name) if (store / name).is_dir() else (store / name).unlink()
+    rest = " and ".join(name for name in ("chroma", "documents/docstore.json") if (store / name).exists())
+    for command in (["ingest", docs, "--parser", "window"], ["ingest", docs], ["demo"], ["query", QUESTION]):
+        (told,) = run(*command, "--store", store, code=1).strip().splitlines()
+        assert told == (
+            f"error: {store / 'chunking-plus.json'} is missing, which says what parser and model made {rest} in that "
+            "folder; put it back or ingest into a new --store; if the folder holds nothing else, you can also delete it "
+            "and ingest again"
+        )
+        assert not (store / "chunking-plus.json").exists()
+    (store / "chunking-plus.json").write_text(manifest, encoding="utf-8")
+    if len(lost) == 1:
+        assert ingest(docs, store)["unchanged"] == 3
+
+
+@pytest.mark.parametrize(
+    "killed_at",
+    [(CorpusStore, "_remember"), (os, "replace"), (CorpusStore, "_vector_store"), (store_module, "sync_documents")],
+)
+def test_a_first_ingest_that_is_killed_before_or_just_after_its_manifest_can_be_run_again(
+    killed_at: tuple[object, str], docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        """Nothing runs after it, as after kill -9."""
+
+    def die(*_: object, **__: object) -> None:
+        raise Killed
+
+    store = tmp_path / "store"
+    documents = [read_document(path) for path in find_files([docs])]
+    corpus = CorpusStore(store)
+    manifest = corpus.settle(None, "sliding")
+    with monkeypatch.context() as patch:
+        patch.setattr(*killed_at, die)
+        with pytest.raises(Killed):
+            corpus.ingest(documents, manifest, delete_missing=False)
+    assert store.exists()
+    assert ingest(docs, store, *FAST)["added"] == 3
+
+
+def test_a_chroma_folder_that_is_removed_during_an_ingest_is_one_sentence_and_the_next_run_completes(
+    docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "store"
+    add = ChromaVectorStore.add
+
+    def remove_and_add(self: ChromaVectorStore, nodes: list[Any], **options: Any) -> list[str]:
+        rmtree(store / "chroma")
+        return add(self, nodes, **options)
+
+    monkeypatch.setattr(ChromaVectorStore, "add", remove_and_add)
+    (told,) = run("ingest", docs, "--store", store, *FAST, code=1).strip().splitlines()
+    assert re.fullmatch(
+        r"error: the vector store failed \(InternalError: .*readonly database.*\); "
+        "run the same command again: what was completed is kept",
+        told,
+    )
+    monkeypatch.undo()
+    again = json.loads(run_process("ingest", docs, "--store", store, *FAST, "--json"))
+    assert again["chunks_written"] == 3
+    assert json.loads(run_process("query", QUESTION, "--store", store, "--json"))["passages"][0]["file"] == "天气.md"
+
+
+def test_a_collection_that_is_deleted_under_a_query_is_one_sentence(
+    docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "store"
+    ingest(docs, store, *FAST)
+    search = ChromaVectorStore.query
+
+    def delete_and_search(self: ChromaVectorStore, *arguments: Any, **options: Any) -> Any:
+        chromadb.PersistentClient(str(store / "chroma"), self.client._client.get_settings()).delete_collection("chunks")
+        return search(self, *arguments, **options)
+
+    monkeypatch.setattr(ChromaVectorStore, "query", delete_and_search)
+    (told,) = run("query", QUESTION, "--store", store, code=1).strip().splitlines()
+    assert told.startswith("error: the vector store failed (NotFoundError: ")
+    assert told.endswith("); run the same command again: what was completed is kept")
+
+
+def test_an_error_of_our_own_making_keeps_its_traceback(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def err(*_: object) -> None:
+        raise KeyError("a mistake in the program")
+
+    monkeypatch.setattr("llama_index_chunking_plus.cli.app.make_parser", err)
+    monkeypatch.setattr(sys, "argv", ["chunking-plus", "split", str(docs)])
+    with pytest.raises(KeyError, match="a mistake in the program"):
+        main()
 
 
 def test_a_store_that_is_read_only_is_to_be_made_writable_and_never_deleted(
@@ -782,6 +887,19 @@ def test_an_unreadable_file_is_named_and_nothing_is_ingested(docs: Path, tmp_pat
     message = run("ingest", docs, "--store", tmp_path / "store", *FAST, code=1)
     assert "坏.txt: looks like big5" in message
     assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.skipif(sys.platform in {"win32", "darwin"}, reason="all names of files are Unicode there")
+@pytest.mark.parametrize("command", ["split", "ingest", "view"])
+def test_a_name_that_is_not_utf8_is_one_line_that_every_console_can_print(command: str, tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode("资料.txt".encode("gbk"))
+    path.write_text("甲。", encoding="utf-8")
+    store = ["--store", tmp_path / "store"] if command == "ingest" else []
+    (told,) = run(command, tmp_path, *store, code=1).splitlines()
+    assert told.encode("ascii").startswith(
+        b"error: %s/%s: not valid UTF-8" % (bytes(tmp_path), rb"\xd7\xca\xc1\xcf.txt")
+    )
+    assert [*tmp_path.iterdir()] == [path]
 
 
 CHINESE = "编码测试：今天下雨，学校停课。明天照常上课！\r\n第二行。"

@@ -196,6 +196,77 @@ def test_files_of_other_kinds_in_a_folder_are_counted(tmp_path: Path) -> None:
     assert passed_over([tmp_path / "a.md"]) == {}
 
 
+def test_what_is_hidden_below_a_folder_is_read_only_if_it_is_given_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below = (
+        "a.md",
+        "b.csv",
+        ".h.md",
+        ".h.csv",
+        ".venv/c.md",
+        ".venv/d.csv",
+        ".venv/.e.md",
+        "sub/.git/f.md",
+        "sub/g.md",
+    )
+    for name in below:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_text("甲。", encoding="utf-8")
+    (tmp_path / "shown.md").symlink_to(tmp_path / ".venv" / ".e.md")
+    monkeypatch.chdir(tmp_path)
+
+    def found(*paths: str) -> set[str]:
+        return {str(path.relative_to(tmp_path)) for path in find_files(map(Path, paths))}
+
+    assert found(".") == {"a.md", "sub/g.md", ".venv/.e.md"}  # of a link its own name counts
+    assert found(".", ".h.md") == {"a.md", "sub/g.md", ".venv/.e.md", ".h.md"}
+    assert found(".venv") == found("sub/../.venv") == {".venv/c.md"}
+    assert passed_over([Path()]) == passed_over([Path(".venv")]) == {".csv": 1}
+    (tmp_path / "sub" / "g.md").unlink()
+    with pytest.raises(InputFileError, match=r"file below sub; hidden files and folders are left out"):
+        find_files([Path("sub")])
+
+
+def test_a_hidden_folder_that_cannot_be_read_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.md").write_text("甲。", encoding="utf-8")
+    (tmp_path / ".closed").mkdir()
+    real = os.scandir
+
+    def scandir(path: object) -> object:
+        if Path(str(path)).name == ".closed":
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(str(path))
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert [path.name for path in find_files([tmp_path])] == ["a.md"]
+
+
+@pytest.mark.skipif(sys.platform in {"win32", "darwin"}, reason="all names of files are Unicode there")
+@pytest.mark.parametrize(
+    "given, named",
+    [
+        (b"names", rb"names/\xd7\xca\xc1\xcf.txt"),
+        (b"names/\xd7\xca\xc1\xcf.txt", rb"names/\xd7\xca\xc1\xcf.txt"),
+        (b"\xba\xcf", rb"\xba\xcf/b.md"),
+    ],
+)
+def test_a_path_that_is_not_utf8_is_named_with_its_bytes_escaped(given: bytes, named: bytes, tmp_path: Path) -> None:
+    for place in (b"names/a.md", b"names/" + "资料.txt".encode("gbk"), "合".encode("gbk") + b"/b.md"):
+        path = tmp_path / os.fsdecode(place)
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("甲。", encoding="utf-8")
+    with pytest.raises(InputFileError) as caught:
+        find_files([tmp_path / os.fsdecode(given)])
+    assert str(caught.value) == (
+        f"{tmp_path}/{named.decode()}: not valid UTF-8 in the path; rename it to UTF-8 (e.g. with convmv); nothing was "
+        "changed"
+    )
+    with pytest.raises(InputFileError, match=" and 1 more: not valid UTF-8"):
+        find_files([tmp_path])
+
+
 def test_linked_folders_are_followed_and_links_that_lead_back_end(tmp_path: Path) -> None:
     docs, shared = tmp_path / "docs", tmp_path / "shared"
     (docs / "sub").mkdir(parents=True)

@@ -152,7 +152,9 @@ def run_app() -> None:
         warnings.showwarning = _show_warning
         try:
             app()
-        except (ChunkingPlusError, OSError) as error:
+        except Exception as error:
+            if not isinstance(error, (ChunkingPlusError, OSError)) and not _is_of_vector_store(error):
+                raise
             _fail("\n".join([_reason(error), *getattr(error, "__notes__", ())]))
 
 
@@ -544,9 +546,17 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 def _reason(error: Exception) -> str:
     """What went wrong; of the system's own errors the path, and its words without their number."""
+    if _is_of_vector_store(error):
+        said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        return f"the vector store failed ({said}); run the same command again: what was completed is kept"
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename} cannot be used: {error.strerror}; mend that, or give another path"
     return str(error)
+
+
+def _is_of_vector_store(error: Exception) -> bool:
+    """Whether Chroma raised it; told by its name, as most commands never load it."""
+    return any(kind.__module__.partition(".")[0].startswith("chromadb") for kind in type(error).__mro__)
 
 
 def _fail(message: str) -> None:

@@ -55,11 +55,12 @@ _HEADINGS = [f"h{level}" for level in range(1, 7)]
 def find_files(paths: Iterable[Path]) -> list[Path]:
     """The files that can be read and are given, or lie below the folders that are given; each once, sorted.
 
-    Links to files and folders are followed.
+    Links to files and folders are followed. Hidden files and folders, whose names begin with a dot, are left out,
+    unless they are given themselves.
 
     Raises:
-        InputFileError: a path does not exist or is a file of another kind, a folder cannot be read, or there is no file
-            at all.
+        InputFileError: a path does not exist or is a file of another kind, a folder cannot be read, a path is not valid
+            UTF-8, or there is no file at all.
     """
     found: set[Path] = set()
     paths = list(paths)
@@ -75,19 +76,43 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
         else:
             found.add(path.resolve())
     if not found:
-        raise InputFileError(f"no {', '.join(sorted(SUFFIXES))} file below {', '.join(map(str, paths))}")
-    return sorted(found)
+        raise InputFileError(
+            f"no {', '.join(sorted(SUFFIXES))} file below {', '.join(map(str, paths))}; hidden files and folders are "
+            "left out, give them by name"
+        )
+    files = sorted(found)
+    _check_names(files)
+    return files
+
+
+def _check_names(files: Iterable[Path]) -> None:
+    """Refuse paths that are not valid UTF-8, such as those of a Chinese archive: no store takes them as ids."""
+    flawed = [path for path in files if not _is_utf8(path)]
+    if flawed:
+        first = os.fsencode(flawed[0]).decode("utf-8", "backslashreplace")
+        more = f" and {len(flawed) - 1} more" if len(flawed) > 1 else ""
+        raise InputFileError(
+            f"{first}{more}: not valid UTF-8 in the path; rename it to UTF-8 (e.g. with convmv); nothing was changed"
+        )
+
+
+def _is_utf8(path: Path) -> bool:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def passed_over(paths: Iterable[Path]) -> dict[str, int]:
     """How many files of other kinds lie in the folders, by suffix; hidden ones do not count."""
-    others = (each for path in paths if path.is_dir() for each in _below(path) if not each.name.startswith("."))
+    others = (each for path in paths if path.is_dir() for each in _below(path))
     counts = Counter(each.suffix.lower() or each.name for each in others if each.suffix.lower() not in SUFFIXES)
     return dict(counts.most_common())
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    """All files below; a folder that cannot be read is an error, as its files would pass for deleted ones.
+    """All files below that are not hidden; a folder that cannot be read is an error: its files would pass for deleted.
 
     Links to folders are followed; each folder is visited once, so that links which lead back to it end.
     """
@@ -102,7 +127,12 @@ def _below(folder: Path) -> Iterator[Path]:
             folders.clear()
             continue
         visited.add(here)
-        yield from (Path(place, name) for name in names)
+        folders[:] = _shown(folders)
+        yield from (Path(place, name) for name in _shown(names))
+
+
+def _shown(names: Iterable[str]) -> list[str]:
+    return [name for name in names if not name.startswith(".")]
 
 
 def check_folder(option: str, folder: Path | None) -> None:

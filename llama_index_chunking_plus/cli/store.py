@@ -14,6 +14,7 @@ from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.schema import NodeWithScore
+from llama_index.core.storage.docstore.types import DEFAULT_PERSIST_FNAME
 from llama_index.core.vector_stores.types import BasePydanticVectorStore, MetadataFilters
 
 from llama_index_chunking_plus.cli.levels import LevelSearch, lexical_index
@@ -39,9 +40,11 @@ from llama_index_chunking_plus.storage import LexicalChanges, SourceSliceLookup
 
 _MANIFEST = "chunking-plus.json"
 _SELECTED = "strategy.json"  # what `persist_selection` leaves beside documents and rows
+_CHROMA = "chroma"
 _COLLECTION = "chunks"
 _DOCUMENTS = "documents"
 _WORDS = "words"
+_AFTER_MANIFEST = (_CHROMA, f"{_DOCUMENTS}/{DEFAULT_PERSIST_FNAME}", _WORDS)  # an ingestion writes the manifest first
 _WORDS_BEHIND = "words.behind"
 _CHILDREN_PER_PARENT = 8  # asked for to a parent: usually all that it has
 _SHOWN_VERSIONS = 10
@@ -95,22 +98,33 @@ class CorpusStore:
         """What made the store; None if nothing did yet.
 
         Raises:
-            StoreMismatchError: the folder's manifest cannot be understood.
+            StoreMismatchError: the folder's manifest cannot be understood, or is gone from beside what it tells of.
         """
         path = self.folder / _MANIFEST
         if not path.exists():
+            self._check_is_new()
             return None
         try:
             return Manifest.from_json(path.read_text(encoding="utf-8"))
         except (ValueError, KeyError, TypeError) as error:
             raise StoreMismatchError(f"{path} cannot be read ({error}); ingest into a new --store") from error
 
+    def _check_is_new(self) -> None:
+        """Refuse what an unknown parser and model made; a run that was killed ahead of its manifest left none of it."""
+        left = [name for name in _AFTER_MANIFEST if (self.folder / name).exists()]
+        if left:
+            raise StoreMismatchError(
+                f"{self.folder / _MANIFEST} is missing, which says what parser and model made {' and '.join(left)} in "
+                "that folder; put it back or ingest into a new --store; if the folder holds nothing else, you can also "
+                "delete it and ingest again"
+            )
+
     def settle(self, embed_model: str | None, parser: str | None, **sizes: Any) -> Manifest:
         """What the next ingestion uses: what is remembered, with the sizes that are given now.
 
         Raises:
             StoreMismatchError: the store was made with another model or kind of parser than is asked for, or holds what
-                was selected.
+                was selected; or see `manifest`.
         """
         if self.is_selected:
             raise StoreMismatchError(
@@ -344,7 +358,7 @@ class CorpusStore:
             from llama_index.vector_stores.chroma import ChromaVectorStore  # noqa: PLC0415  an extra
         except ImportError as error:
             raise MissingExtraError("llama-index-vector-stores-chroma", "chroma") from error
-        folder = self.folder / "chroma"
+        folder = self.folder / _CHROMA
         try:
             client = chromadb.PersistentClient(str(folder), chromadb.config.Settings(anonymized_telemetry=False))
             collection = client.get_or_create_collection(_COLLECTION, metadata={"hnsw:space": "cosine"})
