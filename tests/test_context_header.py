@@ -46,6 +46,7 @@ from llama_index_chunking_plus import (
     load_docstore,
     sync_documents,
 )
+from llama_index_chunking_plus.errors import ChunkingPlusWarning
 from llama_index_chunking_plus.node_parser.sized import SizedNodeParser
 from llama_index_chunking_plus.node_parser.tokenizers import resolve_sizer
 
@@ -122,6 +123,24 @@ def test_template_keys_and_separator_are_the_users() -> None:
     }
     assert headers([one(metadata, **options, section_separator="/")]) == ["林：甲｜乙/丙 [b]"]
     assert headers([one(metadata, template="{title}", keys={"title": ()})]) == [""]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_field_that_nothing_says_is_told_once() -> None:
+    nodes = [TextNode(text="正文。", metadata={"author": "林"}), TextNode(text="正文。", metadata={"title": "手册"})]
+    transform = ContextHeaderTransform(template="{title} > {titel} > {author}")
+    message = r"names \['titel'\].* none of these 2 nodes has; .*Use title, sections, .*here \['author', 'title'\]"
+    with pytest.warns(ChunkingPlusWarning, match=message):
+        assert headers(transform(nodes)) == ["林", "手册"]
+    transform(nodes)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_field_that_a_node_says_or_that_has_keys_is_known() -> None:
+    nodes = [TextNode(text="正文。", metadata={"author": "林"}), TextNode(text="正文。")]
+    assert headers(ContextHeaderTransform(template="{title} > {author}")(nodes)) == ["林", ""]
+    assert headers(ContextHeaderTransform(template="{place}", keys={"place": "city"})(nodes)) == ["", ""]
+    assert ContextHeaderTransform(template="{place}")([]) == []
 
 
 def test_a_header_that_is_too_long_loses_outer_sections_first() -> None:

@@ -215,6 +215,18 @@ def test_what_is_no_id_of_a_document_is_refused(doc_id, delete, tmp_path: Path):
     assert not list(tmp_path.iterdir())
 
 
+def test_an_id_that_no_store_can_encode_is_refused(store, delete, tmp_path: Path):
+    with pytest.raises(OptionError, match=r"doc_id='\\udcff.txt' holds a lone surrogate.*renamed to UTF-8"):
+        delete("\udcff.txt", pipeline(store), persist_dir=tmp_path / "docs")
+    assert not list(tmp_path.iterdir())
+
+
+def test_where_there_can_be_no_folder_is_refused(delete, tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OptionError, match="file is no folder; choose another folder"):
+        delete("甲", pipeline(SimpleVectorStore()), persist_dir=tmp_path / "file")
+
+
 @pytest.mark.parametrize(
     "stores",
     [SimpleDocumentStore(), SimpleVectorStore(), None, "store", ["store"]],

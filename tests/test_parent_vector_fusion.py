@@ -80,6 +80,11 @@ def test_weights_of_the_user():
     assert fused["s"] == pytest.approx([0, 0, 1 / ROOT_2, 1 / ROOT_2], abs=1e-6)
 
 
+def test_above_1_the_parent_counts_for_more_than_the_chunk():
+    fused = vectors(ParentVectorFusion(weights={"medium": 2})(family()))
+    assert fused["m"] == pytest.approx(unit(2.0, 1.0, 0.0, 0.0), abs=1e-6)
+
+
 def test_any_order_gives_the_same():
     nodes = nodes_of(corpus(), parser(sentences=True), PairEmbedding())
     expected = vectors(ParentVectorFusion()(nodes))

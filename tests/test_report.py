@@ -167,8 +167,10 @@ def test_answers_as_csv_have_a_row_for_each_question_and_strategy(sample: Evalua
 
 
 @pytest.mark.parametrize("table", [strategies_csv, questions_csv, answers_csv])
-def test_no_cell_is_a_formula(table) -> None:
-    for row in csv.reader(io.StringIO(table(hostile_report()))):
+def test_no_cell_is_a_formula_or_holds_nul(table) -> None:
+    written = table(hostile_report())
+    assert "\0" not in written
+    for row in csv.reader(io.StringIO(written)):
         assert not [cell for cell in row if cell.startswith(("=", "+", "-", "@"))]
 
 

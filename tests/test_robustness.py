@@ -193,6 +193,41 @@ def test_a_switch_is_no_number_and_bytes_are_no_text(name: str, option: str) -> 
     assert repr(wrong) in str(outcome(name, option, wrong))
 
 
+@pytest.mark.parametrize(
+    "name, options, reason",
+    [
+        ("SlidingWindowNodeParser", {"chunk_sise": 3}, "chunk_sise=3 is no option of SlidingWindowNodeParser; did you mean chunk_size? It has "),
+        ("SlidingWindowNodeParser", {"qqq": 3}, "qqq=3 is no option of SlidingWindowNodeParser; it has include_metadata, "),
+        ("SlidingWindowNodeParser", {"sentence_tokenizer": 5}, "sentence_tokenizer=5 is no ChineseSentenceTokenizer; pass such an object"),
+        ("SlidingWindowNodeParser", {"protected_terms": "abc"}, "protected_terms='abc' is no list; pass a list"),
+        ("SlidingWindowNodeParser", {"protected_terms": [3]}, "protected_terms.0=3 cannot be used: Input should be a valid string; see "),
+        ("SlidingWindowNodeParser", {"unit": "words"}, "unit='words' cannot be used: Input should be 'tokens' or 'chars'; see "),
+        ("StructuredMarkdownNodeParser", {"secondary_parser": 3}, "secondary_parser=3 is no SpanNodeParser; pass such an object"),
+        ("SemanticNodeParser", {"embed_model": "bge"}, "embed_model='bge' is no embedding model; pass the model itself, such as OfflineEmbedding() or "),
+        ("SemanticNodeParser", {"target_size": 5000}, "target_size=5000 is outside [1, max_size=1024]; choose one between, raise max_size, or "),
+        ("SemanticNodeParser", {"target_size": 400, "min_size": 500}, "min_size=500 is outside [0, 400]; choose one between, raise target_size, or "),
+        ("SemanticNodeParser", {"min_size": 2000}, "min_size=2000 is outside [0, 1024]; choose one between, raise max_size, or "),
+        ("ParentVectorFusion", {"mediun": 0.1}, "mediun=0.1 is no option of ParentVectorFusion; did you mean medium? It has medium, fine, "),
+        ("SpanDedupPostprocessor", {"qqq": 3}, "qqq=3 is no option of SpanDedupPostprocessor; it has callback_manager"),
+    ],
+)  # fmt: skip
+def test_a_wrong_option_is_told_with_what_to_pass(name: str, options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        getattr(package, name)(**{**MADE_WITH[name], **options})
+    (told,) = refused.value.errors()
+    assert told["msg"].startswith(f"Value error, {reason}")
+    assert ".".join(map(str, told["loc"])) in {"", reason.partition("=")[0]}
+
+
+def test_all_wrong_options_are_told_at_once_and_so_is_a_missing_one() -> None:
+    with pytest.raises(ValidationError) as refused:
+        SemanticNodeParser(unit="words", chunk_sise=3, tokenizer="tiktoken:none")
+    told = {each["loc"]: each["msg"] for each in refused.value.errors()}
+    assert set(told) == {("unit",), ("chunk_sise",), ("tokenizer",), ("embed_model",)}
+    assert "knows no encoding" in told["tokenizer",]
+    assert told["embed_model",].endswith("embed_model is missing; SemanticNodeParser has no default for it")
+
+
 def test_every_public_name_is_tried_here_or_said_to_be_tried_elsewhere() -> None:
     names = set(package.__all__) - {name for name in package.__all__ if name.endswith(("Error", "Warning"))}
     assert names == set(MADE_WITH) | TRIED_ELSEWHERE

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from llama_index.core import Document
 from llama_index.core.node_parser import MarkdownNodeParser
 from llama_index.core.schema import BaseNode, MetadataMode, TextNode
+from parsers import count_bytes
 from structured_checks import flaws, unclosed_fences
 
 from llama_index_chunking_plus import (
@@ -24,6 +25,7 @@ from llama_index_chunking_plus import (
     SlidingWindowNodeParser,
     StructuredMarkdownNodeParser,
 )
+from llama_index_chunking_plus.node_parser.tokenizers import resolve_sizer
 from llama_index_chunking_plus.samples import sample_paths
 
 PROSE = "山下有一座旧书店，店主姓林。每到周末，附近的学生都来看书。店里的规矩只有一条：看完要放回原处！"
@@ -106,6 +108,63 @@ def test_nothing_is_wrong_with_the_chunks_of_any_markdown(pieces, size, newline,
 def test_nothing_is_wrong_with_the_chunks_of_the_bundled_documents(path: Path, size) -> None:
     parser = StructuredMarkdownNodeParser(unit=size[0], chunk_size=size[1])
     assert flaws(parser, Document(text=path.read_text(encoding="utf-8"), metadata={"file_name": path.name})) == []
+
+
+UNITS: dict[str, dict[str, Any]] = {
+    "chars": {"unit": "chars"},
+    "tokens": {"unit": "tokens"},
+    "bytes": {"unit": "tokens", "tokenizer": count_bytes},
+}
+
+
+def too_large(parser: StructuredMarkdownNodeParser, text: str) -> list[BaseNode]:
+    """The nodes that are embedded with more than chunk_size; where headings and lead take half, the text keeps half."""
+    size = resolve_sizer(parser.unit, parser.tokenizer).size
+    nodes = parser([Document(text=text)])
+    embedded = ((node, size(node.get_content(MetadataMode.EMBED)), size(node.text)) for node in nodes)
+    half = parser.chunk_size - parser.chunk_size // 2
+    return [node for node, whole, own in embedded if whole > parser.chunk_size and own > half]
+
+
+@pytest.mark.parametrize("limit", [60, 61, 80, 100, 101, 200, 400, 800])
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("path", sample_paths(), ids=lambda path: path.name)
+def test_what_is_embedded_of_the_bundled_documents_keeps_the_size(path: Path, unit: str, limit: int) -> None:
+    parser = StructuredMarkdownNodeParser(**UNITS[unit], chunk_size=limit)
+    assert too_large(parser, path.read_text(encoding="utf-8")) == []
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    pieces=st.lists(PIECES, min_size=1, max_size=6),
+    limit=st.integers(40, 160),
+    newline=st.sampled_from(["\n", "\r\n"]),
+)
+def test_what_is_embedded_of_any_markdown_keeps_the_size(pieces, limit, newline) -> None:
+    parser = StructuredMarkdownNodeParser(chunk_size=limit, structure="markdown")
+    assert too_large(parser, "".join(pieces).replace("\n", newline)) == []
+
+
+def test_the_blank_line_between_headings_and_text_is_counted() -> None:
+    rent = "月租金为人民币6500元；乙方应于每月5日前支付；逾期支付的，每日按欠付金额的千分之一支付违约金。"
+    text = f"第一条 房屋\n甲方出租房屋。\n第二条 期限\n租期一年。\n第三条 租金\n{rent}\n第四条 押金\n押金两月。\n"
+    nodes = parse(text, chunk_size=60, chunk_overlap=0)
+    assert "".join(node.text for node in nodes) == text
+    assert max(len(node.get_content(MetadataMode.EMBED)) for node in nodes) <= 60
+
+
+def test_a_lead_or_a_fence_without_headings_is_counted_with_its_blank_line() -> None:
+    for limit in range(80, 140):
+        parser = StructuredMarkdownNodeParser(chunk_size=limit, structure="markdown")
+        assert too_large(parser, HEADER + ROWS[:900]) == []
+        assert too_large(parser, f"```\n{'x = 1; ' * 90}\n{CODE[:300]}```\n") == []
+
+
+@pytest.mark.parametrize("size", [4, 60, 100, 800, 2000])
+def test_an_overlap_that_is_left_out_follows_the_size(size: int) -> None:
+    assert StructuredMarkdownNodeParser(chunk_size=size).chunk_overlap == int(size * 0.15)
+    with pytest.raises(ValueError, match=rf"chunk_overlap={size} is outside \[0, chunk_size={size}\); 10 to 20 %"):
+        StructuredMarkdownNodeParser(chunk_size=size, chunk_overlap=size)
 
 
 # ------------------------------------------------------------------------------------------------ what is cut

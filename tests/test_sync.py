@@ -18,6 +18,7 @@ import uuid
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import date
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -553,9 +554,9 @@ def test_rows_that_the_store_refuses_leave_the_old_ones(tmp_path):
     with_content = SentenceSplitter(id_func=lambda i, d: f"{d.id_}-{i}-{zlib.crc32(d.text.encode())}")
     pipeline = partial(world.pipeline, transformations=[with_content, world.embedding])
     sync_documents([doc("a", "old")], pipeline(), persist_dir=world.dir)
-    nested = doc("a", "new", metadata={"list": [1, 2]}, excluded_embed_metadata_keys=["list"])
-    with pytest.raises(ValueError, match="must be one of"):
-        sync_documents([nested], pipeline(), persist_dir=world.dir)
+    reserved = doc("a", "new", metadata={"chroma:document": "x"}, excluded_embed_metadata_keys=["chroma:document"])
+    with pytest.raises(ValueError, match="reserved key"):
+        sync_documents([reserved], pipeline(), persist_dir=world.dir)
     assert world.rows() == {"a": [vector("old")]}
     assert sync_documents([doc("a", "new")], pipeline(), persist_dir=world.dir).repaired == ("a",)
     assert world.rows() == {"a": [vector("new")]}
@@ -946,6 +947,139 @@ def test_stores_that_make_their_own_vectors_need_none(simple):
     assert sync_documents(FIRST[:1], pipeline, persist_dir=simple.dir).nodes_written == 3
 
 
+# --- metadata that the store cannot take ---
+
+
+class Annotate(TransformComponent):
+    """Gives the nodes whose text has BAD in it this metadata, and their sources too if it is told so."""
+
+    metadata: dict[str, Any]
+    sources: bool = False
+
+    def __call__(self, nodes: Sequence[BaseNode], **_: Any) -> Sequence[BaseNode]:
+        for node in nodes:
+            if "BAD" in node.get_content(MetadataMode.NONE):
+                (node.source_node if self.sources else node).metadata.update(self.metadata)
+        return nodes
+
+
+REFUSED = {
+    "list": ({"tags": ["x"]}, r"'tags' .*type list, \['x'\], .*flatten it"),
+    "tuple": ({"tags": ("x",)}, "'tags' .*type tuple.*flatten it"),
+    "mapping": ({"more": {}}, "'more' .*type dict.*flatten it"),
+    "half a character": (
+        {"path": "\udcff.txt"},
+        r"'path' .*type str, '\\udcff.txt', with a lone surrogate; replace it",
+    ),
+    "half a character in a key": ({"\udcff": 1}, r"'\\udcff' .*type int, 1, with a lone surrogate"),
+    "no JSON": ({"of": object()}, "'of' .*type object.* no JSON; make it a text"),
+}
+TAKES_NESTED = {"half a character within": ({"tags": {"x": ["\udcff"]}}, "'tags' .*type dict.*with a lone surrogate")}
+
+
+def described(metadata: dict[str, Any]) -> list[Document]:
+    """Three documents, of which the second has this metadata; no vector tells of it."""
+    hidden = {"excluded_embed_metadata_keys": list(metadata), "excluded_llm_metadata_keys": list(metadata)}
+    return [doc("a", "a1\na2"), doc("b", "b1\nBAD\nb3", metadata=metadata, **hidden), doc("c", "c1")]
+
+
+def assert_refused_and_mended(world: World, documents: Sequence[Document], message: str) -> None:
+    """Each run names the document and leaves it; what stood ahead is complete, and mending is all that is left to do."""
+    held = world.rows().get("b")
+    for _ in range(2):
+        with pytest.raises(OptionError, match=f"document 'b' .*{message}.*or leave the key out"):
+            world.sync(documents)
+        assert world.rows().get("b") == held
+        assert world.rows()["a"] == sorted(map(vector, ["a1", "a2"])), "what stood ahead is complete"
+        assert "a" in load_docstore(world.dir).docs
+
+
+@pytest.mark.parametrize("metadata, message", REFUSED.values(), ids=REFUSED.keys())
+@pytest.mark.parametrize("before", [[], [doc("a", "old"), doc("b", "old\nrows")]], ids=["new", "old"])
+def test_metadata_that_chroma_refuses_is_named_ahead_of_any_write(tmp_path, before, metadata, message):
+    world = World("chroma", tmp_path)
+    world.sync(before)
+    assert_refused_and_mended(world, described(metadata), message)
+    report = world.sync(described({}))
+    assert (report.unchanged, report.repaired, set(report.changed)) == (("a",), (), {"b", "c"})
+    world.assert_holds(described({}))
+
+
+@pytest.mark.parametrize(
+    "metadata, message",
+    [TAKES_NESTED["half a character within"], REFUSED["half a character"], REFUSED["no JSON"]],
+    ids=["within", "text", "no JSON"],
+)
+def test_what_no_store_can_encode_is_refused_by_all(world, metadata, message):
+    message = "flatten it" if world.kind == "chroma" and "tags" in metadata else message
+    assert_refused_and_mended(world, described(metadata), message)
+    world.sync(described({}))
+    world.assert_holds(described({}))
+
+
+def test_stores_that_take_nested_metadata_get_it(tmp_path):
+    for kind in ("simple", "unlisted"):
+        world = World(kind, tmp_path / kind)
+        nested = described({"tags": ["x"], "more": {"y": [1]}})
+        world.sync(nested)
+        world.assert_holds(nested)
+
+
+def test_flat_metadata_is_what_llama_index_takes_for_it(listed):
+    flat = {
+        "text": "、",
+        "yes": True,
+        "one": 1,
+        "half": 0.5,
+        "none": None,
+        "day": date(2024, 5, 1),
+        "file": Path("a.md"),
+    }
+    assert listed.sync(described(flat)).added == ("a", "b", "c")
+    listed.assert_holds(described(flat))
+    assert listed.sync(described(flat)).changed == ()
+
+
+def test_an_update_that_is_refused_costs_no_vector_of_the_old_texts(listed):
+    old = described({})
+    listed.sync(old)
+    world = listed
+    faulty = [
+        doc("a", "new"),
+        doc("b", "new", metadata={"path": "\udcff"}, excluded_embed_metadata_keys=["path"]),
+        old[2],
+    ]
+    with pytest.raises(OptionError, match="document 'b'"):
+        world.sync(faulty)
+    world.embedding.texts.clear()
+    mended = [faulty[0], *old[1:]]
+    assert world.sync(mended) == SyncReport(unchanged=("a", "b", "c"))
+    assert world.embedding.texts == []
+    world.assert_holds(mended)
+
+
+@pytest.mark.parametrize("sources, whose", [(False, "metadata has"), (True, "metadata of a related node has")])
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_metadata_that_transformations_add_counts(listed, sources, whose, is_async):
+    annotate = Annotate(metadata={"path": "\udcff"}, sources=sources)
+    pipeline = listed.pipeline(transformations=[listed.parser, listed.embedding, annotate])
+    arguments = {"documents": described({}), "pipeline": pipeline, "persist_dir": listed.dir}
+    with pytest.raises(OptionError, match=f"document 'b' .*{whose} under the key 'path'"):
+        asyncio.run(async_sync_documents(**arguments)) if is_async else sync_documents(**arguments)
+    assert listed.rows().keys() == {"a"}
+
+
+def test_the_first_fault_counts_be_it_of_vectors_or_metadata(simple):
+    simple.embedding = FailingEmbedding()
+    simple.embedding.fail_with([0.0, 0.0])
+    late = doc("z", "text", metadata={"path": "\udcff"}, excluded_embed_metadata_keys=["path"])
+    with pytest.raises(EmbeddingError, match="document 'b'"):
+        simple.sync([*GOOD_THEN_BAD, late])
+    with pytest.raises(OptionError, match="document 'z'"):
+        simple.sync([late, *GOOD_THEN_BAD])
+    assert simple.rows().keys() == {"a"}
+
+
 # --- options that change by themselves ---
 
 
@@ -1010,6 +1144,10 @@ WRONG = {
     "an empty id": ({"documents": [FIRST[0], doc("", "text")]}, r"documents\[1\] has the id ''.*Document\(id_="),
     "an id that is no text": ({"documents": [renamed(7)]}, r"documents\[0\] has the id 7"),
     "no id": ({"documents": [renamed(None)]}, r"documents\[0\] has the id None"),
+    "half a character": (
+        {"documents": [FIRST[0], doc("\udcff.txt", "text")]},
+        r"documents\[1\].id_='\\udcff.txt' holds a lone surrogate.*valid Unicode.*renamed to UTF-8",
+    ),
     "no pipeline": ({"pipeline": None}, "pipeline=None is no IngestionPipeline; pass IngestionPipeline"),
     "a store as pipeline": ({"pipeline": SimpleVectorStore()}, "is no IngestionPipeline"),
     "progress": ({"on_progress": 3}, "on_progress=3 cannot be called; pass a function"),
@@ -1028,6 +1166,49 @@ def test_arguments_of_another_kind_are_refused_with_the_remedy(simple, wrong, me
         asyncio.run(async_sync_documents(**options)) if is_async else sync_documents(**options)
     assert not list(simple.dir.parent.iterdir())
     assert simple.rows() == {}
+
+
+@pytest.mark.parametrize("count", [1, 40], ids=["few documents", "many documents"])
+def test_an_id_that_no_store_can_encode_changes_nothing(world, count):
+    named = [doc(f"d{i}", f"text {i}") for i in range(count)]
+    world.sync(named)
+    with pytest.raises(OptionError, match=r"'\\udcff.txt' holds a lone surrogate"):
+        world.sync([doc("d0", "changed"), doc("\udcff.txt", "text")], delete_missing=True)
+    assert world.sync(named).unchanged == tuple(each.id_ for each in named)
+
+
+def test_the_mark_that_older_versions_left_of_such_an_id_goes_with_what_is_missing(listed):
+    listed.sync(FIRST)
+    docstore = load_docstore(listed.dir)
+    ledger = Ledger(docstore, listed.pipeline().name, listed.dir)
+    ledger.begin(["\udcff.txt"])
+    ledger.save()
+    assert listed.sync(FIRST, delete_missing=True).deleted == ("\udcff.txt",)
+    assert listed.sync(FIRST, delete_missing=True).changed == ()
+    listed.assert_holds(FIRST)
+
+
+NO_FOLDER = {
+    "a file": ("file", "is no folder"),
+    "below a file": ("file/deep/state", "is no folder"),
+    "a name that is too long": ("x" * 300, "too long"),
+    "NUL": ("a\0b", "null"),
+}
+
+
+@pytest.mark.parametrize("name, why", NO_FOLDER.values(), ids=NO_FOLDER.keys())
+def test_where_there_can_be_no_folder_is_refused(simple, tmp_path, name, why):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OptionError, match=f"persist_dir='.*' cannot keep anything: .*{why}.*; choose another folder"):
+        sync_documents(FIRST, simple.pipeline(), persist_dir=tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert (simple.rows(), simple.embedding.texts) == ({}, [])
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="has no folder that takes no other, whoever asks")
+def test_a_folder_that_takes_no_other_is_refused(simple):
+    with pytest.raises(OptionError, match=r"persist_dir='/proc/foo' cannot keep anything: .*; choose another folder"):
+        sync_documents(FIRST, simple.pipeline(), persist_dir="/proc/foo")
 
 
 def test_two_syncs_of_one_directory_do_not_meet(simple):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Literal
 
-from llama_index.core.bridge.pydantic import BaseModel, ConfigDict, Field, field_validator
+from llama_index.core.bridge.pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
 from llama_index.core.schema import BaseNode, MetadataMode, TransformComponent
 
 from llama_index_chunking_plus.core.headers import (
@@ -25,7 +26,7 @@ from llama_index_chunking_plus.core.headers import (
     version_label,
 )
 from llama_index_chunking_plus.core.sections import GOES_ON_KEY, LEAD_KEY
-from llama_index_chunking_plus.errors import OptionError
+from llama_index_chunking_plus.errors import ChunkingPlusWarning, OptionError
 from llama_index_chunking_plus.node_parser.options import CheckedOptions
 from llama_index_chunking_plus.node_parser.tokenizers import (
     TokenizerOption,
@@ -68,6 +69,10 @@ class ContextHeaderTransform(CheckedOptions, TransformComponent):
     Raises:
         ValueError: the template cannot be read or has no field, or max_size is below 1.
 
+    Warns:
+        ChunkingPlusWarning: at a call, once: a field of the template is neither in ``keys`` nor in the metadata of any
+            node; the headers go without it.
+
     Example:
         >>> from llama_index.core.schema import TextNode
         >>> metadata = {"title": "员工手册", "version": "2.1", "header_path": "/休假/病假/"}
@@ -91,6 +96,8 @@ class ContextHeaderTransform(CheckedOptions, TransformComponent):
         default=None, frozen=True, description="Counts tokens; None: LlamaIndex's global one."
     )
     show_to_llm: bool = Field(default=False, frozen=True, description="Whether language models are shown the header.")
+
+    _has_warned: bool = PrivateAttr(default=False)
 
     @classmethod
     def class_name(cls) -> str:
@@ -124,8 +131,24 @@ class ContextHeaderTransform(CheckedOptions, TransformComponent):
 
     def __call__(self, nodes: Sequence[BaseNode], **_: Any) -> list[BaseNode]:
         """Copies of the nodes, each with its header."""
+        self._check_fields(nodes)
         make = cache(self._header)
         return [self._with_header(node, make(*self._values(node.metadata))) for node in nodes]
+
+    def _check_fields(self, nodes: Sequence[BaseNode]) -> None:
+        """Warn, once, of fields that nothing says; any key of the metadata can be a field, so these show it alone."""
+        said = {key for node in nodes for key in node.metadata}
+        strange = [field for field in HeaderTemplate(self.template).fields if field not in {*self.keys, *said}]
+        if not nodes or not strange or self._has_warned:
+            return
+        self._has_warned = True
+        warnings.warn(
+            f"template={self.template!r} names {strange}, which the metadata of none of these {len(nodes)} nodes has; "
+            f"their headers go without it. Use {', '.join(self.keys)}, or a key of the metadata, here {sorted(said)}; "
+            "if these documents say nothing of it, that is all right.",
+            ChunkingPlusWarning,
+            stacklevel=3,
+        )
 
     def _values(self, metadata: Mapping[str, Any]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
         """What the metadata says of each field but the sections, and the sections."""

@@ -16,7 +16,7 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from llama_index_chunking_plus.core.plan import Call, Plan, arun, run
 from llama_index_chunking_plus.errors import OptionError
 from llama_index_chunking_plus.ingestion.ledger import remove_entries
-from llama_index_chunking_plus.ingestion.run import SyncRun, is_id
+from llama_index_chunking_plus.ingestion.run import SyncRun, check_characters, is_id
 from llama_index_chunking_plus.storage.stores import delete_document_rows, rows_by_document
 
 Store = BaseDocumentStore | BasePydanticVectorStore
@@ -65,7 +65,8 @@ def delete_document(
         other_stores: docstores and vector stores beside the pipeline's that hold something of it, such as parent nodes.
 
     Raises:
-        OptionError: an argument of another kind; an empty id; no docstore and no ``persist_dir``.
+        OptionError: an argument of another kind; an empty id, or one with a lone surrogate; no docstore and no
+            ``persist_dir``; no folder can be made there.
         StoreBusyError: a sync writes to ``persist_dir``.
         Exception: whatever a store raises.
 
@@ -115,6 +116,7 @@ def _deletion(
     """
     if not is_id(doc_id):
         raise OptionError(f"doc_id={reprlib.repr(doc_id)} is no id of a document; pass one id_, a text, for each call")
+    check_characters("doc_id", doc_id)
     stores = other_stores if isinstance(other_stores, list | tuple) else [None]
     if not all(isinstance(store, BaseDocumentStore | BasePydanticVectorStore) for store in stores):
         raise OptionError(

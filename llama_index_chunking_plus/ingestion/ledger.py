@@ -18,15 +18,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from llama_index.core.bridge.pydantic import TypeAdapter
 from llama_index.core.ingestion.cache import DEFAULT_CACHE_NAME, IngestionCache
 from llama_index.core.schema import BaseNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.storage.docstore.types import DEFAULT_PERSIST_FNAME, BaseDocumentStore
 from llama_index.core.storage.kvstore.types import BaseKVStore
 
+from llama_index_chunking_plus.core.options import folder_flaw
 from llama_index_chunking_plus.errors import ChunkingPlusWarning, OptionError, StoreBusyError
 
 logger = logging.getLogger(__name__)
@@ -34,6 +37,7 @@ logger = logging.getLogger(__name__)
 _COLLECTION = "chunking_plus/sync"
 _UNFINISHED_FILE = "sync.unfinished"
 _LOCK_FILE = "sync.lock"
+_as_json = partial(TypeAdapter(Any).dump_python, mode="json")  # dates in metadata and the like, as rows have them
 _SAVING_SHARE = 10  # a save waits until work has taken ten times as long as the last save did
 
 
@@ -213,12 +217,13 @@ def exclusive(persist_dir: Path | None) -> Iterator[None]:
     """Hold the directory against other syncs; the operating system lets go of it if the process is killed.
 
     Raises:
+        OptionError: there is no such directory to write to, and none can be made.
         StoreBusyError: another sync, in this process or another one, holds it.
     """
     if persist_dir is None:
         yield
         return
-    persist_dir.mkdir(parents=True, exist_ok=True)
+    _make_directory(persist_dir)
     lock = sqlite3.connect(persist_dir / _LOCK_FILE, timeout=0, isolation_level=None, check_same_thread=False)
     try:
         try:
@@ -230,6 +235,17 @@ def exclusive(persist_dir: Path | None) -> Iterator[None]:
         yield
     finally:
         lock.close()
+
+
+def _make_directory(persist_dir: Path) -> None:
+    flaw = folder_flaw(persist_dir)
+    try:
+        if not flaw:
+            persist_dir.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:  # no room, a name that is too long, a folder that takes no others, NUL
+        flaw = str(error)
+    if flaw:
+        raise OptionError(f"persist_dir={str(persist_dir)!r} cannot keep anything: {flaw}; choose another folder")
 
 
 def _to_record(row: Mapping[str, Any]) -> Record:
@@ -269,7 +285,7 @@ def _write_docstore(docstore: BaseDocumentStore, persist_dir: Path) -> None:
     path = persist_dir / DEFAULT_PERSIST_FNAME
     fresh = path.with_name(path.name + ".new")
     if isinstance(docstore, SimpleDocumentStore):  # its own `persist` escapes every Chinese character: twice the bytes
-        text = json.dumps(docstore.to_dict(), ensure_ascii=False)
+        text = json.dumps(docstore.to_dict(), ensure_ascii=False, default=_as_json)
         fresh.write_bytes(text.encode("utf-8", "surrogatepass"))  # as `json.loads` decodes
     else:
         docstore.persist(str(fresh))

@@ -39,7 +39,8 @@ class ParentVectorFusion(CheckedOptions, TransformComponent):
     a second pass changes nothing. The nodes are new ones.
 
     Args:
-        medium, fine: how much of the parent's vector is added on these levels.
+        medium, fine: how much of the parent's vector is added on these levels, 0 or above; 0.1 to 0.5 are usual, and
+            above 1 the parent counts for more than the chunk itself.
         weights: the same for levels of other names; those named nowhere keep their vectors, at length 1.
         store_levels: the levels whose nodes come out, such as ("coarse", "fine"); the others have then served their
             purpose, and `CoarseToFineRetriever` makes them again from the documents. The largest chunks of a document

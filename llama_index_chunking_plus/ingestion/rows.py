@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import reprlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, islice
@@ -13,10 +15,13 @@ from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from numpy.typing import NDArray
 
+from llama_index_chunking_plus.core.sizing import replace_surrogates
 from llama_index_chunking_plus.errors import EmbeddingError, OptionError, StoreMismatchError
 from llama_index_chunking_plus.storage.stores import vector_dimension
 
 NodesByDocument = dict[str, list[BaseNode]]
+
+_FLAT = (str, int, float, type(None))  # as `node_to_metadata_dict` of LlamaIndex checks it
 
 
 class RowBook:
@@ -59,9 +64,19 @@ class RowBook:
         return rows
 
     def split_at_fault(self, rows: NodesByDocument) -> tuple[NodesByDocument, Exception | None]:
+        """The documents ahead of the first one that the store cannot take, and the error that names it."""
+        if self._store is None:
+            return rows, None
+        described, refusal = _split_at_metadata(rows, self._store)
+        sound, error = self._split_at_vector(described, self._store)
+        return sound, error or refusal
+
+    def _split_at_vector(
+        self, rows: NodesByDocument, store: BasePydanticVectorStore
+    ) -> tuple[NodesByDocument, Exception | None]:
         """The documents ahead of the first one with a vector that cannot be used, and the error that names it."""
         nodes = list(chain.from_iterable(rows.values()))
-        if self._store is None or not self._store.is_embedding_query or not nodes:
+        if not store.is_embedding_query or not nodes:
             return rows, None
         vectors = _matrix([node.embedding for node in nodes])
         length = self._given_length or self._stored_length or _usual_length(nodes, vectors)
@@ -72,7 +87,7 @@ class RowBook:
             for node in own:
                 fault = _fault(node.embedding, length)
                 if fault:
-                    return dict(islice(rows.items(), position)), self._error(document_id, node, fault, nodes)
+                    return _ahead(rows, position), self._error(document_id, node, fault, nodes)
         return rows, None
 
     def _error(self, document_id: str, node: BaseNode, fault: str, nodes: Sequence[BaseNode]) -> Exception:
@@ -104,6 +119,57 @@ def stored_length(store: BasePydanticVectorStore | None, stays: Callable[[str], 
         staying = (len(vector) for row, vector in store.data.embedding_dict.items() if stays(owners.get(row, "")))
         return next(filter(None, staying), None)
     return None if store is None else vector_dimension(store)
+
+
+def _ahead(rows: NodesByDocument, position: int) -> NodesByDocument:
+    return dict(islice(rows.items(), position))
+
+
+def _split_at_metadata(
+    rows: NodesByDocument, store: BasePydanticVectorStore
+) -> tuple[NodesByDocument, Exception | None]:
+    """The documents ahead of the first one with metadata that the store refuses, and the error that names it."""
+    flat = bool(getattr(store, "flat_metadata", False))
+    for position, (document_id, own) in enumerate(rows.items()):
+        for node in own:
+            fault = _metadata_fault(node, flat)
+            if fault:
+                return _ahead(rows, position), OptionError(
+                    f"{type(store).__name__} cannot take document {document_id!r} (node {node.node_id!r}): {fault}, "
+                    "or leave the key out; what is stored of the document stays"
+                )
+    return rows, None
+
+
+def _metadata_fault(node: BaseNode, flat: bool) -> str:
+    """What is wrong with a node's metadata, or with that of related nodes, which is stored with it; else nothing."""
+    places: list[tuple[str, BaseNode | RelatedNodeInfo, bool]] = [("", node, flat)]
+    for related in node.relationships.values():
+        kin = related if isinstance(related, list) else [related]
+        places.extend(("of a related node ", each, False) for each in kin)
+    for whose, holder, must_be_flat in places:
+        for key, value in holder.metadata.items():
+            fault = _value_fault(holder, key, must_be_flat)
+            if fault:
+                said = f"a value of type {type(value).__name__}, {reprlib.repr(value)}, {fault}"
+                return f"the metadata {whose}has under the key {key!r} {said}"
+    return ""
+
+
+def _value_fault(holder: BaseNode | RelatedNodeInfo, key: str, flat: bool) -> str:
+    """What is wrong with the value of a key, as LlamaIndex writes it, and the remedy; nothing if it can be stored."""
+    value = holder.metadata[key]
+    if not isinstance(value, _FLAT):
+        try:
+            (value,) = holder.model_dump(mode="json", include={"metadata": {key}})["metadata"].values()
+        except ValueError:
+            return "of which there is no JSON; make it a text, as by str(value)"
+        if flat and not isinstance(value, _FLAT):
+            return "where only text, numbers and None can be stored; flatten it to a text, as by '、'.join(values)"
+    text = key + (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    if replace_surrogates(text) != text:
+        return "with a lone surrogate; replace it: text.encode('utf-8', 'replace').decode()"
+    return ""
 
 
 def _check_embedded(node: BaseNode, owner: str, store: BasePydanticVectorStore) -> None:

@@ -6,7 +6,7 @@ import logging
 import reprlib
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -21,6 +21,7 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from llama_index_chunking_plus.core.options import is_whole
 from llama_index_chunking_plus.core.plan import Call
+from llama_index_chunking_plus.core.sizing import replace_surrogates
 from llama_index_chunking_plus.errors import ChunkingPlusWarning, OptionError
 from llama_index_chunking_plus.ingestion.fingerprint import fingerprint_transformations, hash_document
 from llama_index_chunking_plus.ingestion.ledger import (
@@ -165,7 +166,7 @@ class SyncRun:
             records=records,
             recipe=fingerprint_transformations(self.pipeline.transformations),
             contents=contents,
-            held=None if store is None else rows_by_document(store, [*contents, *gone], owners),
+            held=None if store is None else _rows_held(store, [*contents, *gone], owners, records),
         )
         self.states = {document_id: self._judge(document_id) for document_id in contents}
         self.states.update({document_id: State.DELETED for document_id in gone if self._is_stored(document_id)})
@@ -213,7 +214,7 @@ class SyncRun:
         return nodes
 
     def _write(self, batch: Sequence[Document], nodes: Sequence[BaseNode]) -> Steps:
-        """Replace the documents; if a vector of one cannot be used, only those ahead of it."""
+        """Replace the documents; if the store cannot take a node of one, only those ahead of it."""
         rows = self._rows.assign([document.id_ for document in batch], nodes)
         sound, error = yield Call(partial(self._rows.split_at_fault, rows))
         if sound:
@@ -331,6 +332,7 @@ def listed(documents: Iterable[Document]) -> list[Document]:
                 f"documents[{position}] has the id {document.id_!r}, under which it can be neither found nor deleted; "
                 "give it a text that is the same in every run: Document(id_=..., text=...)"
             )
+        check_characters(f"documents[{position}].id_", document.id_)
     return every
 
 
@@ -342,6 +344,36 @@ def _add_note(error: Exception, note: str) -> None:
 def is_id(value: object) -> bool:
     """Whether every store can find a document under this id."""
     return isinstance(value, str) and bool(value)
+
+
+def check_characters(name: str, document_id: str) -> None:
+    """Refuse an id that no store can encode.
+
+    Raises:
+        OptionError: it holds a lone surrogate, as the name of a file does that is not UTF-8.
+    """
+    if not _is_encodable(document_id):
+        raise OptionError(
+            f"{name}={document_id!r} holds a lone surrogate, as names of files that are not UTF-8 do, and stores take "
+            "valid Unicode; use another id, such as the name of the file after it was renamed to UTF-8"
+        )
+
+
+def _is_encodable(document_id: str) -> bool:
+    return replace_surrogates(document_id) == document_id
+
+
+def _rows_held(
+    store: BasePydanticVectorStore,
+    document_ids: Sequence[str],
+    owners: Mapping[str, str],
+    records: Mapping[str, Record],
+) -> dict[str, list[str]] | None:
+    """The rows of each document; of ids that stores refuse to look for, as older records may name, those recorded."""
+    held = rows_by_document(store, list(filter(_is_encodable, document_ids)), owners)
+    if held is None:
+        return None
+    return {each: held[each] if each in held else list(records.get(each, UNFINISHED).rows) for each in document_ids}
 
 
 def _check_documents(documents: Sequence[Document]) -> None:

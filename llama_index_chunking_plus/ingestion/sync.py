@@ -64,7 +64,8 @@ def sync_documents(
 
     Every option of the transformations counts: if one changed since the last run, all documents are made again. What
     changes while a component works, such as a counter, belongs in a ``PrivateAttr``; else a warning names it. A vector
-    that is empty, not finite, all zeros or of another length than the rest ends the run before its document is changed.
+    that is empty, not finite, all zeros or of another length than the rest ends the run before its document is changed;
+    so does metadata that the vector store cannot take. Those ahead of that document are stored.
 
     Args:
         documents: all documents, or some, listed once; blank ones are recorded and have no rows.
@@ -77,8 +78,9 @@ def sync_documents(
         on_progress: called with the number of documents done, and of all.
 
     Raises:
-        OptionError: an argument of another kind; no docstore and no ``persist_dir``; an empty id, or one twice;
-            a piece of a document; nodes without embedding or document; node ids that two documents share.
+        OptionError: an argument of another kind; no docstore and no ``persist_dir``; no folder can be made there; an
+            empty id, one twice, or one with a lone surrogate; a piece of a document; nodes without embedding or
+            document; node ids that two documents share; metadata that the vector store cannot take.
         StoreBusyError: another sync writes to ``persist_dir``.
         EmbeddingError: the embedding model gave a vector that cannot be used.
         StoreMismatchError: the vector store holds vectors of another length.

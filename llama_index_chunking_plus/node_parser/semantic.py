@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from llama_index_chunking_plus.core.packing import Units
 from llama_index_chunking_plus.core.plan import Plan
 from llama_index_chunking_plus.core.semantic import optimal_segments, percentile_segments
 from llama_index_chunking_plus.core.spans import Span, spans_between
+from llama_index_chunking_plus.errors import OptionError
 from llama_index_chunking_plus.node_parser.base import Draft, Source
 from llama_index_chunking_plus.node_parser.requests import BLANK_ROW, EmbedTexts, Vectors
 from llama_index_chunking_plus.node_parser.sized import MIN_CHUNK_SIZE, SizedNodeParser
@@ -69,6 +71,11 @@ class SemanticNodeParser(SizedNodeParser):
             raise ValueError(  # noqa: TRY004  pydantic reports ValueErrors
                 "embed_model was dumped as data; pass the model: from_dict(data, embed_model=...)"
             )
+        if not isinstance(value, BaseEmbedding):
+            raise OptionError(
+                f"embed_model={reprlib.repr(value)} is no embedding model; pass the model itself, such as "
+                "OfflineEmbedding() or HuggingFaceEmbedding(model_name=...)"
+            )
         return value
 
     @model_validator(mode="after")
@@ -76,9 +83,16 @@ class SemanticNodeParser(SizedNodeParser):
         if self.max_size < MIN_CHUNK_SIZE:
             raise ValueError(f"max_size={self.max_size} is below {MIN_CHUNK_SIZE}; choose a larger one")
         if self.target_size is not None and not 1 <= self.target_size <= self.max_size:
-            raise ValueError(f"target_size={self.target_size} is outside [1, max_size={self.max_size}]")
-        if self.min_size is not None and not 0 <= self.min_size <= (self.target_size or self.max_size):
-            raise ValueError(f"min_size={self.min_size} is outside [0, {self.target_size or self.max_size}]")
+            raise ValueError(
+                f"target_size={self.target_size} is outside [1, max_size={self.max_size}]; choose one between, raise "
+                "max_size, or leave target_size out"
+            )
+        most, limit = ("max_size", self.max_size) if self.target_size is None else ("target_size", self.target_size)
+        if self.min_size is not None and not 0 <= self.min_size <= limit:
+            raise ValueError(
+                f"min_size={self.min_size} is outside [0, {limit}]; choose one between, raise {most}, or leave min_size "
+                "out"
+            )
         if not 0 < self.percentile < 100:  # noqa: PLR2004  per cent
             raise ValueError(f"percentile={self.percentile} is outside (0, 100); 95 is usual")
         if self.rule == "percentile" and self.target_size is not None:

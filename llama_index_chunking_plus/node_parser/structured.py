@@ -44,6 +44,7 @@ TITLES_KEY = "header_titles"
 
 _OVERLAP_PER_CENT = 15
 _LONGEST_TITLE = 300  # characters of a heading that metadata says
+_BLANK_LINE = "\n\n"  # between what is shown ahead of a text and the text, in LlamaIndex's own template of a node
 _AS_JSON = json.JSONEncoder(ensure_ascii=False).encode
 _LOOKS = ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys", "metadata_separator", "metadata_template")
 _READERS = {"markdown": markdown_blocks, "numbered": numbered_blocks, "none": paragraph_blocks}
@@ -102,7 +103,9 @@ class StructuredMarkdownNodeParser(NestingNodeParser):
 
     unit: Literal["tokens", "chars"] = Field(default="chars", frozen=True, description="What sizes are counted in.")
     chunk_size: int = Field(default=800, frozen=True, description="Largest size of a chunk, in unit.")
-    chunk_overlap: int = Field(default=120, frozen=True, description="Largest size that pieces share, in unit.")
+    chunk_overlap: int = Field(
+        default=120, frozen=True, description="Largest size that pieces share, in unit; not given: 15 % of chunk_size."
+    )
     structure: Literal["auto", "markdown", "numbered", "none"] = Field(
         default="auto", frozen=True, description="What the structure is told by."
     )
@@ -180,7 +183,8 @@ class StructuredMarkdownNodeParser(NestingNodeParser):
 
         def path_size(path: tuple[Block, ...]) -> int:
             titles = _titles(above, path)
-            return sizer.size(f"{PATH_KEY}: {_header_path(titles, self.header_path_separator)}\n") if titles else 0
+            shown = f"{PATH_KEY}: {_header_path(titles, self.header_path_separator)}"
+            return sizer.size(shown + _BLANK_LINE) if titles else 0
 
         return Layout(
             text=source.text,
@@ -192,8 +196,8 @@ class StructuredMarkdownNodeParser(NestingNodeParser):
                 least=least,
                 kept=sys.maxsize if self.oversized == "keep" else kept,
                 path_size=path_size,
-                lead_size=lambda lead: sizer.size(f"{LEAD_KEY}: {_shown_lead(lead)}\n"),
-                tail_size=lambda tail: sizer.size(f"{GOES_ON_KEY}: {BlockKind.CODE.value}\n\n{tail}"),
+                lead_size=lambda lead: sizer.size(f"{LEAD_KEY}: {_shown_lead(lead)}{_BLANK_LINE}"),
+                tail_size=lambda tail: sizer.size(f"{GOES_ON_KEY}: {BlockKind.CODE.value}{_BLANK_LINE}\n{tail}"),
             ),
             protected=list(self._protected(source.text)),
             units=lambda piece, part, room: units_that_fit(piece, self._ends(piece), part, room, vocabulary),

@@ -121,5 +121,8 @@ def _csv(header: Iterable[str], rows: Iterable[Iterable[Cell]]) -> str:
 
 
 def _inert(cell: Cell) -> Cell:
-    """The cell, told apart from a formula."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
+    """The cell, told apart from a formula; without NUL, which no spreadsheet takes, nor Python 3.10."""
+    if not isinstance(cell, str):
+        return cell
+    readable = cell.replace("\0", "\ufffd")
+    return f"'{readable}" if readable.startswith(_FORMULA) else readable
