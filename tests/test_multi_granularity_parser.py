@@ -794,7 +794,7 @@ def test_any_markdown_and_any_levels(pieces, sizes, share, options, flags) -> No
 
 def test_what_stays_whole_fits_the_level_above_with_its_heading() -> None:
     text = "# 丙\n\n```\n" + "abc = 1\n" * 15 + "```\n\n"  # 129 characters of code and its blank line, 5 of heading
-    levels = tuple(Granularity(name, 0, size) for name, size in (("large", 151), ("middle", 129), ("small", 60)))
+    levels = tuple(Granularity(name, 0, size) for name, size in (("large", 152), ("middle", 129), ("small", 60)))
     found = parse(text, MultiGranularityNodeParser(levels=levels, structure="markdown"))
     assert [len(node.text) for node in found["middle"]] == [134]  # whole, as it fits the level above
     assert max(len(node.text) for node in found["small"]) <= 60

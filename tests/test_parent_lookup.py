@@ -344,7 +344,9 @@ def test_stale_children_can_be_kept():
 
 def test_stale_children_can_be_an_error():
     lookup = SourceSliceLookup(docstore_of(CHANGE), stale="error")
-    with pytest.raises(StaleChildError, match=r"the text of \d of \d+ children is gone from its place .* run sync_documents"):
+    with pytest.raises(
+        StaleChildError, match=r"the text of \d of \d+ children is gone from its place .* run sync_documents"
+    ):
         lookup.find(children_of(A))
     standing = [c for c in children_of(A) if CHANGE.text[c.start_char_idx : c.end_char_idx] == c.text]
     with pytest.warns(ChunkingPlusWarning, match="0 whose text is gone from its place"):

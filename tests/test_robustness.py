@@ -523,7 +523,7 @@ def test_a_folder_that_cannot_be_written_is_told_and_the_next_run_completes(
 def test_a_folder_that_is_a_file_is_an_error_that_names_it(tmp_path: Path) -> None:
     place = tmp_path / "taken"
     place.write_text("a file", encoding="utf-8")
-    with pytest.raises(OSError, match="taken"):
+    with pytest.raises(OptionError, match="taken"):
         synced(corpus(), SimpleVectorStore(), place)
     assert place.read_text(encoding="utf-8") == "a file"
 

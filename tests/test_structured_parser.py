@@ -154,10 +154,10 @@ def test_the_blank_line_between_headings_and_text_is_counted() -> None:
 
 
 def test_a_lead_or_a_fence_without_headings_is_counted_with_its_blank_line() -> None:
-    for limit in range(80, 140):
+    for limit in range(40, 140):
         parser = StructuredMarkdownNodeParser(chunk_size=limit, structure="markdown")
-        assert too_large(parser, HEADER + ROWS[:900]) == []
-        assert too_large(parser, f"```\n{'x = 1; ' * 90}\n{CODE[:300]}```\n") == []
+        assert too_large(parser, f"{HEADER}| 甲 | {'字' * 300} | 乙 |\n{ROWS[:300]}") == []
+        assert too_large(parser, f"甲。\n\n```\n{'字' * 300}\n{CODE[:300]}```\n") == []
 
 
 @pytest.mark.parametrize("size", [4, 60, 100, 800, 2000])

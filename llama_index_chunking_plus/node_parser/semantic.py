@@ -90,8 +90,8 @@ class SemanticNodeParser(SizedNodeParser):
         most, limit = ("max_size", self.max_size) if self.target_size is None else ("target_size", self.target_size)
         if self.min_size is not None and not 0 <= self.min_size <= limit:
             raise ValueError(
-                f"min_size={self.min_size} is outside [0, {limit}]; choose one between, raise {most}, or leave min_size "
-                "out"
+                f"min_size={self.min_size} is outside [0, {limit}]; choose one between, raise {most}, or leave "
+                "min_size out"
             )
         if not 0 < self.percentile < 100:  # noqa: PLR2004  per cent
             raise ValueError(f"percentile={self.percentile} is outside (0, 100); 95 is usual")

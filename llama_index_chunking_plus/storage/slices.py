@@ -44,7 +44,8 @@ class SourceSliceLookup(Lookup):
 
     Args:
         docstore: holds the documents under the ids that the children name as their SOURCE.
-        stale: what becomes of a child whose text is gone from its range: it is reported to be dropped, kept as it is, or an error.
+        stale: what becomes of a child whose text is gone from its range: it is reported to be dropped, kept as it is,
+            or an error.
         fallback: is asked for the parents in documents that this docstore has no text of; its own rules hold there.
 
     Raises:
@@ -120,8 +121,8 @@ class SourceSliceLookup(Lookup):
             fate = "dropped" if self.stale == "drop" else "kept as they are"
             _warn(
                 f"{outdated} of {n_children} children no longer agree with their documents: {len(gone)} whose text is "
-                f"gone from its place are {fate}, {len(verdict.standing)} whose parent changed stand for themselves. Run "
-                "sync_documents to renew the vector store."
+                f"gone from its place are {fate}, {len(verdict.standing)} whose parent changed stand for themselves. "
+                "Run sync_documents to renew the vector store."
             )
         stale = frozenset(gone if self.stale == "drop" else ())
         return Found(verdict.parents, stale, outdated, frozenset([*gone, *verdict.standing]) - stale)
