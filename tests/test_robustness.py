@@ -50,7 +50,7 @@ from llama_index_chunking_plus import (
     sync_documents,
 )
 from llama_index_chunking_plus.core.options import is_taken_for
-from llama_index_chunking_plus.errors import ChunkingPlusError, ChunkingPlusWarning, EmbeddingError
+from llama_index_chunking_plus.errors import ChunkingPlusError, ChunkingPlusWarning, EmbeddingError, OptionError
 
 # ------------------------------------------------------------------------------------------------ options
 
