@@ -32,7 +32,7 @@ from llama_index.core.schema import (
 from parsers import CASES, Case, count_bytes, number_ids
 from texts import HOSTILE_UNITS, ODD_TEXTS, PROSE
 
-from llama_index_chunking_plus import Span, SpanNodeParser
+from llama_index_chunking_plus import OptionError, Span, SpanNodeParser
 from llama_index_chunking_plus.node_parser.base import Draft
 from llama_index_chunking_plus.node_parser.tokenizers import resolve_sizer
 
@@ -112,6 +112,16 @@ def assert_covered(case: Case, text: str, nodes: list[BaseNode]) -> None:
 
 
 # -- the text -----------------------------------------------------------------------------------------------------------
+
+
+@every_parser
+@pytest.mark.parametrize("wrong", ["一段文本。", [None], ["一段文本。"], Document(id_="a", text="甲。"), None], ids=type)
+async def test_what_is_no_list_of_documents_is_refused_by_name(case: Case, wrong: object) -> None:
+    parser = case.make()
+    with pytest.raises(OptionError, match=r"documents.*no (list of documents|document); pass"):
+        parser(wrong)
+    with pytest.raises(OptionError, match=r"documents.*no (list of documents|document); pass"):
+        await parser.acall(wrong)
 
 
 @every_parser

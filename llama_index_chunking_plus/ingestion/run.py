@@ -34,6 +34,7 @@ from llama_index_chunking_plus.ingestion.ledger import (
 )
 from llama_index_chunking_plus.ingestion.rows import NodesByDocument, RowBook, stored_length
 from llama_index_chunking_plus.ingestion.steps import add_rows, delete_unlisted, put_rows, transform
+from llama_index_chunking_plus.node_parser.options import checked_documents
 from llama_index_chunking_plus.storage.stores import (
     can_replace,
     delete_rows,
@@ -319,14 +320,8 @@ def listed(documents: Iterable[Document]) -> list[Document]:
     Raises:
         OptionError: no list of documents, or a document has no usable id.
     """
-    if isinstance(documents, str | bytes | BaseNode) or not isinstance(documents, Iterable):
-        raise OptionError(f"documents={reprlib.repr(documents)} is no list of documents; pass a list: [document]")
-    every = list(documents)
+    every = checked_documents(documents)
     for position, document in enumerate(every):
-        if not isinstance(document, BaseNode):
-            raise OptionError(
-                f"documents[{position}]={reprlib.repr(document)} is no document; pass Document(id_=..., text=...)"
-            )
         if not is_id(document.id_):
             raise OptionError(
                 f"documents[{position}] has the id {document.id_!r}, under which it can be neither found nor deleted; "

@@ -45,7 +45,7 @@ from llama_index_chunking_plus.node_parser.nodes import (
     hash_of,
     relative,
 )
-from llama_index_chunking_plus.node_parser.options import CheckedOptions
+from llama_index_chunking_plus.node_parser.options import CheckedOptions, checked_documents
 from llama_index_chunking_plus.node_parser.portable import portable
 
 IdFunc = Callable[[int, BaseNode], str]
@@ -167,6 +167,22 @@ class SpanNodeParser(CheckedOptions, NodeParser, ABC):
     def __setstate__(self, state: dict[Any, Any]) -> None:
         fields = {"callback_manager": CallbackManager([]), **state["__dict__"]}
         BaseModel.__setstate__(self, {**state, "__dict__": fields})
+
+    def get_nodes_from_documents(
+        self, documents: Sequence[Document], show_progress: bool = False, **kwargs: Any
+    ) -> list[BaseNode]:
+        """The nodes of the documents, or of nodes that another parser made.
+
+        Raises:
+            OptionError: ``documents`` is no list of documents or nodes.
+        """
+        return super().get_nodes_from_documents(checked_documents(documents), show_progress, **kwargs)
+
+    async def aget_nodes_from_documents(
+        self, documents: Sequence[Document], show_progress: bool = False, **kwargs: Any
+    ) -> list[BaseNode]:
+        """The same, awaited."""
+        return await super().aget_nodes_from_documents(checked_documents(documents), show_progress, **kwargs)
 
     def _parse_nodes(self, nodes: Sequence[BaseNode], show_progress: bool = False, **_: Any) -> list[BaseNode]:
         sources = [Source.of(node) for node in nodes]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeVar
 
 from llama_index.core.bridge.pydantic import (
     BaseModel,
@@ -15,10 +15,13 @@ from llama_index.core.bridge.pydantic import (
     model_validator,
 )
 from llama_index.core.callbacks import CallbackManager
+from llama_index.core.schema import BaseNode
 from typing_extensions import Self
 
 from llama_index_chunking_plus.core.options import is_taken_for
 from llama_index_chunking_plus.errors import OptionError
+
+T = TypeVar("T", bound=BaseNode)
 
 _LISTS = frozenset({"tuple_type", "list_type"})  # types of pydantic's errors
 _OBJECTS = frozenset({"model_type", "dataclass_type"})
@@ -53,6 +56,23 @@ class CheckedOptions(BaseModel):
         except ValidationError as error:
             told = [_with_remedy(flaw, cls) for flaw in error.errors()]
             raise ValidationError.from_exception_data(error.title, told) from error
+
+
+def checked_documents(documents: Iterable[T]) -> list[T]:
+    """The documents, or nodes, as a list.
+
+    Raises:
+        OptionError: it is no list of them.
+    """
+    if isinstance(documents, (str, bytes, BaseNode)) or not isinstance(documents, Iterable):
+        raise OptionError(f"documents={reprlib.repr(documents)} is no list of documents; pass a list: [document]")
+    every = list(documents)
+    for position, document in enumerate(every):
+        if not isinstance(document, BaseNode):
+            raise OptionError(
+                f"documents[{position}]={reprlib.repr(document)} is no document; pass Document(id_=..., text=...)"
+            )
+    return every
 
 
 def checked_callback_manager(value: Any) -> CallbackManager:
