@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 from llama_index_chunking_plus.core.spans import Span
 from llama_index_chunking_plus.evaluation.results import (
@@ -151,6 +152,32 @@ def _strategy(name: str, i: int, questions: list[QuestionResult], chunks: tuple[
     )
 
 
+def _hostile_completeness() -> dict[str, Any]:
+    return {
+        "good_enough": 0.8,
+        "strategies": [
+            {
+                "strategy": name,
+                "score": 0.0,
+                "kinds": [{"kind": name, "score": 0.0, "total": 1}],
+                "breakages": [{"kind": name, "how": name, "n_probes": 1}],
+                "cuts": [
+                    {
+                        "kind": name,
+                        "how": name,
+                        "question": name,
+                        "document_id": name,
+                        "pieces": 2,
+                        "partial": 0.5,
+                        "places": [{"before": name, "after": name}],
+                    }
+                ],
+            }
+            for name in HOSTILE
+        ],
+    }
+
+
 def hostile_report() -> EvaluationReport:
     """A report of which every name, id, text and message tries to be something else."""
     text = "😀" + "😀".join(HOSTILE) + "。"
@@ -205,27 +232,5 @@ def hostile_report() -> EvaluationReport:
         tuple(Note("document", name, name) for name in HOSTILE),
         tuple(FailureSignal("text_lost", name, name, name, {}) for name in HOSTILE),
         Selection(HOSTILE[0], HOSTILE[0], "recall", HOSTILE[1], {"max_inflation": 1.5}, 0.95, tuple(rows)),
-        {
-            "good_enough": 0.8,
-            "strategies": [
-                {
-                    "strategy": name,
-                    "score": 0.0,
-                    "kinds": [{"kind": name, "score": 0.0, "total": 1}],
-                    "breakages": [{"kind": name, "how": name, "n_probes": 1}],
-                    "cuts": [
-                        {
-                            "kind": name,
-                            "how": name,
-                            "question": name,
-                            "document_id": name,
-                            "pieces": 2,
-                            "partial": 0.5,
-                            "places": [{"before": name, "after": name}],
-                        }
-                    ],
-                }
-                for name in HOSTILE
-            ],
-        },
+        _hostile_completeness(),
     )

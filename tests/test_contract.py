@@ -115,7 +115,9 @@ def assert_covered(case: Case, text: str, nodes: list[BaseNode]) -> None:
 
 
 @every_parser
-@pytest.mark.parametrize("wrong", ["一段文本。", [None], ["一段文本。"], Document(id_="a", text="甲。"), None], ids=type)
+@pytest.mark.parametrize(
+    "wrong", ["一段文本。", [None], ["一段文本。"], Document(id_="a", text="甲。"), None], ids=type
+)
 async def test_what_is_no_list_of_documents_is_refused_by_name(case: Case, wrong: object) -> None:
     parser = case.make()
     with pytest.raises(OptionError, match=r"documents.*no (list of documents|document); pass"):

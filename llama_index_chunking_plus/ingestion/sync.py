@@ -93,9 +93,8 @@ def sync_documents(
         >>> from llama_index.core.node_parser import SentenceSplitter
         >>> from llama_index.core.storage.docstore import SimpleDocumentStore
         >>> from llama_index.core.vector_stores import SimpleVectorStore
-        >>> steps = [SentenceSplitter(), MockEmbedding(embed_dim=8)]
         >>> stores = {"docstore": SimpleDocumentStore(), "vector_store": SimpleVectorStore()}
-        >>> pipeline = IngestionPipeline(transformations=steps, **stores)
+        >>> pipeline = IngestionPipeline(transformations=[SentenceSplitter(), MockEmbedding(embed_dim=8)], **stores)
         >>> sync_documents([Document(id_="a", text="一。"), Document(id_="b", text="二。")], pipeline).added
         ('a', 'b')
         >>> sync_documents([Document(id_="a", text="一!"), Document(id_="b", text="二。")], pipeline)
