@@ -267,6 +267,21 @@ def test_a_path_that_is_not_utf8_is_named_with_its_bytes_escaped(given: bytes, n
         find_files([tmp_path])
 
 
+@pytest.mark.parametrize("name", ["share", "notes.md"])
+def test_a_link_that_leads_nowhere_is_an_error_as_its_files_would_pass_for_deleted(name: str, tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("甲。", encoding="utf-8")
+    (tmp_path / name).symlink_to(tmp_path / "gone")
+    with pytest.raises(InputFileError, match=f"{name}: the link leads nowhere; mend or remove it; nothing was changed"):
+        find_files([tmp_path])
+
+
+def test_a_pipe_is_no_file(tmp_path: Path) -> None:
+    pipe = tmp_path / "p.txt"
+    os.mkfifo(pipe)
+    with pytest.raises(InputFileError, match=r"p\.txt: no such file"):
+        find_files([pipe])
+
+
 def test_linked_folders_are_followed_and_links_that_lead_back_end(tmp_path: Path) -> None:
     docs, shared = tmp_path / "docs", tmp_path / "shared"
     (docs / "sub").mkdir(parents=True)
@@ -278,7 +293,6 @@ def test_linked_folders_are_followed_and_links_that_lead_back_end(tmp_path: Path
     (docs / "sub" / "up").symlink_to(docs, target_is_directory=True)
     (shared / "deep" / "back").symlink_to(docs, target_is_directory=True)
     (docs / "self").symlink_to(docs / "self")
-    (docs / "gone").symlink_to(tmp_path / "nowhere")
     assert [path.name for path in find_files([docs])] == ["a.md", "b.md", "c.md", "d.md"]
     assert passed_over([docs])[".csv"] == 1
 

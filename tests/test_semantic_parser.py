@@ -99,7 +99,7 @@ async def test_a_batch_without_usable_vectors_gives_one_warning_and_loses_nothin
     assert [node.text for node in nodes] == pieces
 
 
-@pytest.mark.parametrize("fault", ["nan", "huge"])
+@pytest.mark.parametrize("fault", ["nan", "huge", "dimension"])
 def test_of_a_batch_only_the_sentences_without_usable_vectors_are_counted(fault: str) -> None:
     parser = SemanticNodeParser(embed_model=FaultyEmbedding(fault=fault, embed_batch_size=10), max_size=90)
     with pytest.warns(ChunkingPlusWarning, match="1 of 7 sentences"):

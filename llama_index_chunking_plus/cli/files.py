@@ -67,7 +67,7 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
     for path in paths:
         if path.is_dir():
             found.update(each.resolve() for each in _below(path) if each.suffix.lower() in SUFFIXES and each.is_file())
-        elif not path.exists():
+        elif not path.is_file():
             raise InputFileError(f"{path}: no such file or folder")
         elif path.suffix.lower() not in SUFFIXES:
             raise InputFileError(
@@ -112,7 +112,9 @@ def passed_over(paths: Iterable[Path]) -> dict[str, int]:
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    """All files below that are not hidden; a folder that cannot be read is an error: its files would pass for deleted.
+    """All files below that are not hidden.
+
+    A folder that cannot be read is an error, and a link that leads nowhere: its files would pass for deleted.
 
     Links to folders are followed; each folder is visited once, so that links which lead back to it end.
     """
@@ -128,7 +130,21 @@ def _below(folder: Path) -> Iterator[Path]:
             continue
         visited.add(here)
         folders[:] = _shown(folders)
-        yield from (Path(place, name) for name in _shown(names))
+        for each in (Path(place, name) for name in _shown(names)):
+            if each.suffix.lower() in {"", *SUFFIXES} and _leads_nowhere(each):
+                raise InputFileError(f"{each}: the link leads nowhere; mend or remove it; nothing was changed")
+            yield each
+
+
+def _leads_nowhere(path: Path) -> bool:
+    """Whether it is a link to what is not there, perhaps not now; one that leads to itself holds nothing."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return path.is_symlink()
+    except OSError:
+        return False
+    return False
 
 
 def _shown(names: Iterable[str]) -> list[str]:

@@ -100,10 +100,20 @@ class EmbedTexts:
 
 def _matrix(vectors: list[list[float]], batch: list[str]) -> Vectors:
     with np.errstate(over="ignore"):  # what is too large for it becomes infinite, and counts as no vector
-        matrix = np.asarray(vectors, dtype=np.float32)
+        try:
+            matrix = np.asarray(vectors, dtype=np.float32)
+        except ValueError:
+            matrix = np.asarray(_of_usual_length(vectors), dtype=np.float32)
     if matrix.ndim != 2 or len(matrix) != len(batch):  # noqa: PLR2004  rows and columns
         raise EmbeddingError(f"the embedding model answered {len(batch)} texts with vectors of shape {matrix.shape}")
     return matrix
+
+
+def _of_usual_length(vectors: Sequence[Sequence[float]]) -> list[Sequence[float]]:
+    """The vectors, those of another length than most replaced by NaN."""
+    lengths = [len(vector) for vector in vectors]
+    usual = max(set(lengths), key=lengths.count)
+    return [vector if len(vector) == usual else [np.nan] * usual for vector in vectors]
 
 
 def _nan_rows(n_rows: int, dim: int) -> Vectors:
