@@ -1,4 +1,4 @@
-# make demo: from a fresh clone to answered questions. make test: the whole suite but the tests that need torch.
+# make demo: from a fresh clone to answered questions. make test: the whole suite but the tests that need torch or Ray.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,7 +9,7 @@ demo: $(VENV)/.demo
 	$(BIN)/chunking-plus demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not huggingface"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not huggingface and not distribution"
 
 test-huggingface: $(VENV)/.dev
 	$(BIN)/pip install -q "torch==2.13.0"
