@@ -170,19 +170,24 @@ def test_without_the_extra_the_pip_line_is_named(
         read_document(tmp_path / name)
 
 
+def close_folder(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if it could not be read; who is root may read any."""
+    real = os.scandir
+
+    def scandir(path: object) -> object:
+        if Path(str(path)).name == name:
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(str(path))
+
+    monkeypatch.setattr(os, "scandir", scandir)
+
+
 def test_a_folder_that_cannot_be_read_is_an_error_and_nothing_is_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.md").write_text("甲。", encoding="utf-8")
     (tmp_path / "closed").mkdir()
-    real = os.scandir
-
-    def scandir(path: object) -> object:
-        if Path(str(path)).name == "closed":
-            raise PermissionError(13, "Permission denied", str(path))
-        return real(str(path))
-
-    monkeypatch.setattr(os, "scandir", scandir)
+    close_folder("closed", monkeypatch)
     with pytest.raises(InputFileError, match="closed: the folder cannot be read"):
         find_files([tmp_path])
 
@@ -232,14 +237,7 @@ def test_what_is_hidden_below_a_folder_is_read_only_if_it_is_given_by_name(
 def test_a_hidden_folder_that_cannot_be_read_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.md").write_text("甲。", encoding="utf-8")
     (tmp_path / ".closed").mkdir()
-    real = os.scandir
-
-    def scandir(path: object) -> object:
-        if Path(str(path)).name == ".closed":
-            raise PermissionError(13, "Permission denied", str(path))
-        return real(str(path))
-
-    monkeypatch.setattr(os, "scandir", scandir)
+    close_folder(".closed", monkeypatch)
     assert [path.name for path in find_files([tmp_path])] == ["a.md"]
 
 
